@@ -1,0 +1,142 @@
+"""Transfers between ranks with their dependencies, in columns: what a network runs, and the judge too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["TransferGraph", "concatenate", "line", "ring"]
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TransferGraph:
+    """N rows, each a transfer of bytes ``start..stop`` of one tensor; all columns int64 of length N unless said.
+
+    A plain row has ``rounds`` 1 and ``cycle_len`` 0. The rows of a ring are contiguous and implicit over rounds: row
+    p of a cycle of n (the row at ``cycle_base + p``) carries in round r the span of row (p - r) mod n, adds to what
+    the receiver has while ``r < add_rounds`` (else overwrites it), and starts round r when rows p - 1 and p have completed round r - 1.
+
+    A row waits for its predecessors (all rounds of them), and for the release of the parties of both of its ranks. A
+    predecessor has a smaller row number (for cycles: all rows of the earlier cycle come first).
+
+    Attributes:
+        src, dst: Global ranks.
+        start, stop: Span in bytes; may be empty.
+        add: 1 if the receiver adds, 0 if it overwrites (plain rows; cycles use ``add_rounds``).
+        rounds, add_rounds, cycle_base, cycle_len: The implicit ring, see above.
+        pred_ptr, pred: Predecessor rows in CSR form; ``pred_ptr`` has N + 1 entries.
+        ranks: Sorted ranks that take part (also those without a row).
+        party: Party (device group, numbered from 0 within this graph) of each of ``ranks``.
+        parties: How many parties.
+    """
+
+    src: Ints
+    dst: Ints
+    start: Ints
+    stop: Ints
+    add: Ints
+    rounds: Ints
+    add_rounds: Ints
+    cycle_base: Ints
+    cycle_len: Ints
+    pred_ptr: Ints
+    pred: Ints
+    ranks: Ints
+    party: Ints
+    parties: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows; a ring row counts once."""
+        return len(self.src)
+
+    def predecessors(self, row: int) -> Ints:
+        """Rows that must complete before ``row`` starts."""
+        return self.pred[self.pred_ptr[row] : self.pred_ptr[row + 1]]
+
+    def sent_bytes(self) -> Ints:
+        """Bytes that each row carries over all its rounds, N."""
+        size = self.stop - self.start
+        total = size.copy()
+        for base in np.unique(self.cycle_base[self.cycle_len > 0]):
+            n, rounds = int(self.cycle_len[base]), int(self.rounds[base])
+            pieces = size[base : base + n]
+            full, rest = divmod(rounds, n)
+            total[base : base + n] = full * pieces.sum()
+            for r in range(rest):
+                total[base : base + n] += np.roll(pieces, r)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows under construction: one plain transfer or one whole cycle, without predecessors yet.
+
+    All tuples have the same length; ``rounds`` 1 and ``cycle`` False for plain rows.
+    """
+
+    src: tuple[int, ...]
+    dst: tuple[int, ...]
+    spans: tuple[range, ...]
+    add: bool = False
+    rounds: int = 1
+    add_rounds: int = 0
+    cycle: bool = False
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+
+def line(src: int, dst: int, span: range, *, add: bool = False) -> Rows:
+    """One plain transfer."""
+    return Rows((src,), (dst,), (span,), add=add)
+
+
+def ring(ranks: Sequence[int], spans: Sequence[range], *, rounds: int, add_rounds: int) -> Rows:
+    """One cycle: row p goes from ``ranks[p]`` to ``ranks[p + 1]`` and carries ``spans[p]`` in round 0."""
+    following = (*ranks[1:], ranks[0])
+    return Rows(tuple(ranks), following, tuple(spans), rounds=rounds, add_rounds=add_rounds, cycle=True)
+
+
+def concatenate(
+    parts: Sequence[tuple[Rows, Sequence[Sequence[int]]]], parties: Sequence[Sequence[int]], element_bytes: int = 1
+) -> TransferGraph:
+    """The graph of ``parts``: rows and, for each of their rows, its predecessors as row numbers of the whole.
+
+    Args:
+        parts: In order; predecessors point to earlier parts.
+        parties: Ranks of each party.
+        element_bytes: Bytes of one unit of the parts' spans.
+    """
+    columns: dict[str, list[int]] = {
+        name: [] for name in ("src", "dst", "start", "stop", "add", "rounds", "add_rounds", "cycle_base", "cycle_len")
+    }
+    pred_ptr, pred = [0], list[int]()
+    for rows, waits in parts:
+        base, count = len(columns["src"]), len(rows)
+        columns["src"] += rows.src
+        columns["dst"] += rows.dst
+        columns["start"] += [span.start * element_bytes for span in rows.spans]
+        columns["stop"] += [span.stop * element_bytes for span in rows.spans]
+        columns["add"] += [int(rows.add)] * count
+        columns["rounds"] += [rows.rounds] * count
+        columns["add_rounds"] += [rows.add_rounds] * count
+        columns["cycle_base"] += [base if rows.cycle else base + i for i in range(count)]
+        columns["cycle_len"] += [count if rows.cycle else 0] * count
+        for wait in waits:
+            pred += wait
+            pred_ptr.append(len(pred))
+    owner = sorted((rank, party) for party, ranks in enumerate(parties) for rank in ranks)
+    return TransferGraph(
+        **{name: np.array(column, dtype=np.int64) for name, column in columns.items()},
+        pred_ptr=np.array(pred_ptr, dtype=np.int64),
+        pred=np.array(pred, dtype=np.int64),
+        ranks=np.array([rank for rank, _ in owner], dtype=np.int64),
+        party=np.array([party for _, party in owner], dtype=np.int64),
+        parties=len(parties),
+    )

@@ -1,0 +1,114 @@
+"""The seams of the planning side: what a member of each family must do.
+
+A member is one frozen dataclass in one file of the family's folder; its fields, all with defaults, are its options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from xsim.fabric.fabric import Fabric
+from xsim.fabric.transfers import TransferGraph
+from xsim.plan.comm import Collective, CommPlan
+from xsim.plan.layout import Layout
+from xsim.plan.workload import Action
+from xsim.spec.cluster import DeviceSpec
+from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.scenario import Scenario
+
+__all__ = [
+    "CollectiveAlgorithm",
+    "ComputeModel",
+    "Estimate",
+    "Pass",
+    "Planner",
+    "Reshard",
+    "Schedule",
+    "ShardedOperator",
+    "Site",
+]
+
+Pass = Literal["forward", "backward", "update"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardedOperator:
+    """One operator as one rank sees it, for one micro-batch.
+
+    Attributes:
+        kind: What the time counts as: ``attention mlp layernorm embedding head optimizer``.
+        name: Which operator: ``qkv``, ``core``, ``out``, ``up``, ``down`` ...
+        flops: Of the forward pass.
+        moved_bytes: To and from memory, forward pass.
+        bound: ``matmul`` and ``attention`` compute, ``memory`` only moves bytes.
+        dtype: Of the arithmetic.
+    """
+
+    kind: str
+    name: str
+    flops: int
+    moved_bytes: int
+    bound: Literal["matmul", "attention", "memory"]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a simulation tells a planner about a deployment."""
+
+    training_time_ps: int
+    fits: bool
+
+
+class Site(Protocol):
+    """What a member may ask beyond its arguments."""
+
+    @property
+    def fabric(self) -> Fabric:
+        """The wires."""
+
+    def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
+        """Picoseconds that ``plan`` takes alone on the fabric, all ranks starting together."""
+
+    def simulate(self, deployment: DeploymentPlan) -> Estimate:
+        """One iteration of ``deployment`` with the other chosen members."""
+
+
+class Planner(Protocol):
+    """Finds a deployment."""
+
+    def plan(self, scenario: Scenario, site: Site) -> DeploymentPlan:
+        """A deployment that fits cluster, model and batch, or a SpecError that says why there is none."""
+
+
+class Reshard(Protocol):
+    """Moves tensors between unlike layouts. Every plan must pass the judge (``xsim.plan.comm``)."""
+
+    def move(self, source: Layout, target: Layout, site: Site) -> CommPlan:
+        """Hand a tensor over at a pipeline boundary: afterwards every target rank holds its part."""
+
+    def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        """Sum gradients: afterwards every rank of every layout holds the sum on its own part."""
+
+
+class CollectiveAlgorithm(Protocol):
+    """Turns a collective into transfers."""
+
+    def expand(self, collective: Collective, fabric: Fabric) -> TransferGraph:
+        """Its transfers; one party, spans in the collective's own units (elements)."""
+
+
+class Schedule(Protocol):
+    """The order of forward and backward passes of one stage."""
+
+    def order(self, stage: int, stages: int, micro_batches: int, chunks: int = 1) -> tuple[Action, ...]:
+        """Every F and B of every micro-batch and chunk exactly once."""
+
+
+class ComputeModel(Protocol):
+    """How long an operator takes on a device."""
+
+    def time_ps(self, device: DeviceSpec, operator: ShardedOperator, pass_: Pass) -> int:
+        """Picoseconds of one pass."""

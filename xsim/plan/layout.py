@@ -1,0 +1,67 @@
+"""Who holds which part of a tensor. Sizes are in elements; a tensor is one-dimensional here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from xsim.errors import PlanError
+
+__all__ = ["Layout", "even_cuts"]
+
+
+def even_cuts(size: int, parts: int) -> tuple[int, ...]:
+    """Boundaries of ``parts`` pieces as even as can be: ``i * size // parts``.
+
+    >>> even_cuts(12, 5)
+    (0, 2, 4, 7, 9, 12)
+    """
+    return tuple(i * size // parts for i in range(parts + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Contiguous shards of ``0..size`` over ``ranks``: rank i holds ``cuts[i]..cuts[i + 1]``.
+
+    Attributes:
+        ranks: Holders in tensor order.
+        cuts: Boundaries, one more than ranks, from 0 to size; equal neighbours are an empty shard.
+        replicated: Every rank holds the whole; ``cuts`` then say who sends which part.
+    """
+
+    ranks: tuple[int, ...]
+    cuts: tuple[int, ...]
+    replicated: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.cuts) != len(self.ranks) + 1 or self.cuts[0] != 0 or len(set(self.ranks)) != len(self.ranks):
+            raise PlanError(f"a layout of {len(self.ranks)} distinct ranks needs one cut more, from 0: {self}")
+        if any(a > b for a, b in pairwise(self.cuts)):
+            raise PlanError(f"cuts must not fall: {self}")
+
+    @classmethod
+    def even(cls, ranks: tuple[int, ...], size: int, *, replicated: bool = False) -> Layout:
+        """Shards as even as can be."""
+        return cls(ranks, even_cuts(size, len(ranks)), replicated)
+
+    @property
+    def size(self) -> int:
+        """Elements of the whole tensor."""
+        return self.cuts[-1]
+
+    def shards(self) -> Iterator[tuple[int, range]]:
+        """(rank, its part) in tensor order; the cut part, also if replicated."""
+        for rank, (start, stop) in zip(self.ranks, pairwise(self.cuts), strict=True):
+            yield rank, range(start, stop)
+
+    def held(self, index: int) -> range:
+        """What the rank at ``index`` holds: its shard, or the whole if replicated."""
+        return range(self.size) if self.replicated else range(self.cuts[index], self.cuts[index + 1])
+
+    def owner(self, element: int) -> int:
+        """The rank whose shard has ``element``."""
+        for rank, shard in self.shards():
+            if element in shard:
+                return rank
+        raise PlanError(f"element {element} is outside {self}")

@@ -1,0 +1,298 @@
+"""What stands in the racks: devices, hosts, links (paper section 4.1, abstraction A2).
+
+Ranks are numbered in host order, then in device order within the host. Link rates are per direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from xsim.errors import SpecError
+
+__all__ = [
+    "ClusterSpec",
+    "DeviceSlot",
+    "DeviceSpec",
+    "EfficiencyCurve",
+    "HostSpec",
+    "LinkSpec",
+    "NicSpec",
+    "ScaleOutSpec",
+    "rank_devices",
+    "rank_hosts",
+    "rank_slots",
+]
+
+ScaleUpKind = Literal["nvswitch", "full_mesh", "pcie"]
+SCALE_UP_KINDS = ("nvswitch", "full_mesh", "pcie")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSpec:
+    """One direction of a link."""
+
+    bandwidth_bytes_per_s: float
+    latency_ps: int
+
+    def __post_init__(self) -> None:
+        positive(self, "bandwidth_bytes_per_s")
+        not_negative(self, "latency_ps")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EfficiencyCurve:
+    """Which part of a device's peaks an operator of a given size reaches.
+
+    A matrix product of ``f`` FLOPs runs at ``peak * matmul * f / (f + half_flops)``; attention's core likewise with
+    ``attention``; what is bound by memory at ``memory_bandwidth * memory``. ``overhead_ps`` is added to each operator.
+
+    Attributes:
+        matmul: Fraction of the dtype's peak that a very large matrix product reaches, 0..1.
+        attention: The same for the fused attention core.
+        memory: Fraction of the memory bandwidth that a large element-wise operator reaches, 0..1.
+        half_flops: FLOPs of the product that reaches half of that.
+        overhead_ps: Launch and framework time of each operator.
+    """
+
+    matmul: float
+    attention: float
+    memory: float
+    half_flops: float
+    overhead_ps: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("matmul", "attention", "memory"):
+            value = getattr(self, name)
+            if not 0 < value <= 1:
+                raise SpecError(name, value, "a fraction of the peak lies in (0, 1]", "write 0.6 for 60 %")
+        not_negative(self, "half_flops")
+        not_negative(self, "overhead_ps")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSpec:
+    """One kind of accelerator.
+
+    Attributes:
+        peak_flops_per_s: Pairs of dtype (``fp32 tf32 fp16 bf16 fp8``) and dense peak FLOP/s.
+        scale_up: Its port to the scale-up fabric (NVLink, HCCS), one direction; absent if it has none.
+        pcie: Its PCIe port, one direction.
+        rate_flops_per_s: If set, every matrix product and attention core runs at this rate instead of peak and curve.
+    """
+
+    name: str
+    peak_flops_per_s: tuple[tuple[str, float], ...]
+    memory_bytes: int
+    memory_bandwidth_bytes_per_s: float
+    pcie: LinkSpec
+    efficiency: EfficiencyCurve
+    power_w: float
+    idle_power_w: float
+    price_usd: float
+    price_usd_per_hour: float
+    scale_up: LinkSpec | None = None
+    rate_flops_per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.peak_flops_per_s:
+            raise SpecError("peak", "", f"{self.name} has no peak rate", "write peak: {bf16: 312 TFLOPS}")
+        for dtype, rate in self.peak_flops_per_s:
+            if not rate > 0:
+                raise SpecError(f"peak.{dtype}", rate, "it must be positive", "write such as 312 TFLOPS")
+        for name in ("memory_bytes", "memory_bandwidth_bytes_per_s", "power_w"):
+            positive(self, name)
+        for name in ("idle_power_w", "price_usd", "price_usd_per_hour"):
+            not_negative(self, name)
+        if self.rate_flops_per_s is not None:
+            positive(self, "rate_flops_per_s")
+
+    def peak(self, dtype: str) -> float:
+        """FLOP/s of ``dtype``; a device without bf16 runs it at its fp16 rate, and without that at fp32."""
+        known = dict(self.peak_flops_per_s)
+        for name in (dtype, *{"bf16": ("fp16", "fp32"), "fp16": ("fp32",), "tf32": ("fp32",)}.get(dtype, ())):
+            if name in known:
+                return known[name]
+        offered = ", ".join(known)
+        raise SpecError("precision", dtype, f"{self.name} has no peak rate for it", f"choose one of {offered}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSlot:
+    """``count`` equal devices of a host that share one scale-up domain.
+
+    Attributes:
+        domain: Name of the scale-up domain; slots with equal names are joined by one fabric.
+        pcie: Overrides the device's own PCIe port (a Gen5 card in a Gen4 slot).
+        scale_up: Overrides the device's own scale-up port.
+    """
+
+    device: DeviceSpec
+    count: int
+    domain: str = "0"
+    pcie: LinkSpec | None = None
+    scale_up: LinkSpec | None = None
+
+    def __post_init__(self) -> None:
+        at_least(self, "count", 1)
+
+    @property
+    def pcie_link(self) -> LinkSpec:
+        """The PCIe port that counts."""
+        return self.pcie or self.device.pcie
+
+    @property
+    def scale_up_link(self) -> LinkSpec | None:
+        """The scale-up port that counts."""
+        return self.scale_up or self.device.scale_up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NicSpec:
+    """The network interfaces of a host, all alike.
+
+    Attributes:
+        per_host: How many the host has; its devices share them in contiguous blocks. Absent: one per device.
+    """
+
+    bandwidth_bytes_per_s: float
+    latency_ps: int
+    per_host: int | None = None
+
+    def __post_init__(self) -> None:
+        positive(self, "bandwidth_bytes_per_s")
+        not_negative(self, "latency_ps")
+        if self.per_host is not None:
+            at_least(self, "per_host", 1)
+
+    @property
+    def link(self) -> LinkSpec:
+        """One direction of the port."""
+        return LinkSpec(bandwidth_bytes_per_s=self.bandwidth_bytes_per_s, latency_ps=self.latency_ps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSpec:
+    """``count`` equal hosts; one host may hold unlike devices.
+
+    Attributes:
+        scale_up: Fabric of each domain: ``nvswitch`` (any pair at full port rate), ``full_mesh`` (a port's rate is
+            split evenly over its peers), ``pcie`` (no scale-up fabric: through the PCIe tree).
+    """
+
+    devices: tuple[DeviceSlot, ...]
+    nic: NicSpec
+    scale_up: ScaleUpKind = "nvswitch"
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        at_least(self, "count", 1)
+        if not self.devices:
+            raise SpecError(
+                "devices", self.devices, "a host needs a device", "write devices: [{device: h100, count: 8}]"
+            )
+        if self.scale_up not in SCALE_UP_KINDS:
+            offered = ", ".join(SCALE_UP_KINDS)
+            raise SpecError("scale_up", self.scale_up, "this fabric is unknown", f"choose one of {offered}")
+        if self.nic.per_host is not None and self.nic.per_host > self.size:
+            raise SpecError(
+                "nic.per_host", self.nic.per_host, f"more than the host's {self.size} devices", "leave it out"
+            )
+        if self.scale_up == "pcie":
+            return
+        for index, slot in enumerate(self.devices):
+            if slot.scale_up_link is None and self.domain_size(slot.domain) > 1:
+                problem = f"{slot.device.name} has no scale-up port"
+                raise SpecError(
+                    f"devices[{index}].scale_up", None, problem, "write scale_up: pcie for the host, or a link"
+                )
+
+    @property
+    def size(self) -> int:
+        """Devices in one such host."""
+        return sum(slot.count for slot in self.devices)
+
+    def domain_size(self, domain: str) -> int:
+        """Devices in one scale-up domain."""
+        return sum(slot.count for slot in self.devices if slot.domain == domain)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleOutSpec:
+    """What joins the hosts.
+
+    Attributes:
+        uplink: One link from a ToR (or rail) switch to one spine switch, one direction.
+        hosts_per_tor: Hosts under one ToR.
+        spines: Spine switches; every ToR has one uplink to each.
+    """
+
+    uplink: LinkSpec
+    hosts_per_tor: int = 1
+    spines: int = 1
+
+    def __post_init__(self) -> None:
+        at_least(self, "hosts_per_tor", 1)
+        at_least(self, "spines", 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    """Hosts and what joins them."""
+
+    name: str
+    hosts: tuple[HostSpec, ...]
+    scale_out: ScaleOutSpec
+
+    def __post_init__(self) -> None:
+        if not self.hosts:
+            raise SpecError("hosts", self.hosts, "a cluster needs a host", "list one under hosts")
+
+    @property
+    def ranks(self) -> int:
+        """How many devices there are."""
+        return sum(host.count * host.size for host in self.hosts)
+
+    def each_host(self) -> Iterator[HostSpec]:
+        """Every host once, in rank order."""
+        for host in self.hosts:
+            for _ in range(host.count):
+                yield host
+
+
+@lru_cache(maxsize=16)
+def rank_slots(cluster: ClusterSpec) -> tuple[DeviceSlot, ...]:
+    """The slot of each rank."""
+    return tuple(slot for host in cluster.each_host() for slot in host.devices for _ in range(slot.count))
+
+
+@lru_cache(maxsize=16)
+def rank_devices(cluster: ClusterSpec) -> tuple[DeviceSpec, ...]:
+    """The device of each rank."""
+    return tuple(slot.device for slot in rank_slots(cluster))
+
+
+@lru_cache(maxsize=16)
+def rank_hosts(cluster: ClusterSpec) -> tuple[int, ...]:
+    """The host of each rank, hosts numbered from 0."""
+    return tuple(index for index, host in enumerate(cluster.each_host()) for _ in range(host.size))
+
+
+def positive(value: object, name: str) -> None:
+    """Refuse a field that is not above zero."""
+    if not getattr(value, name) > 0:
+        raise SpecError(name, getattr(value, name), "it must be positive", "write a number above 0")
+
+
+def not_negative(value: object, name: str) -> None:
+    """Refuse a field below zero."""
+    if not getattr(value, name) >= 0:
+        raise SpecError(name, getattr(value, name), "it must not be negative", "write 0 or more")
+
+
+def at_least(value: object, name: str, least: int) -> None:
+    """Refuse a count below ``least``."""
+    if getattr(value, name) < least:
+        raise SpecError(name, getattr(value, name), f"it must be {least} or more", f"write {least} or more")

@@ -1,0 +1,182 @@
+"""Who does what: device groups, stages, replicas (paper section 4.1, abstraction A1).
+
+A stage's number is its position in ``replica.stages``, a replica's its position in ``plan.replicas``. Layers are
+numbered 1..L; layer 0 is the embedding, L + 1 the head. Ranges are half-open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from xsim.errors import SpecError
+from xsim.spec.cluster import at_least
+
+__all__ = ["DeploymentPlan", "DeviceGroup", "Replica", "Stage", "with_ends"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceGroup:
+    """Devices that cut the same layers among them.
+
+    Attributes:
+        ranks: Global ranks in tensor order; their count over ``cp`` is the TP degree.
+        samples: How many samples of each micro-batch of the stage it takes.
+        cp: Context-parallel degree.
+    """
+
+    ranks: tuple[int, ...]
+    samples: int
+    cp: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.ranks or len(set(self.ranks)) != len(self.ranks):
+            raise SpecError("ranks", list(self.ranks), "a group needs distinct ranks", "list each rank once")
+        if min(self.ranks) < 0:
+            raise SpecError("ranks", list(self.ranks), "a rank is 0 or more", "number devices from 0")
+        at_least(self, "samples", 1)
+        at_least(self, "cp", 1)
+        if len(self.ranks) % self.cp:
+            raise SpecError("cp", self.cp, f"it does not divide {len(self.ranks)} ranks", "choose a divisor")
+
+    @property
+    def tp(self) -> int:
+        """Tensor-parallel degree."""
+        return len(self.ranks) // self.cp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A contiguous part of the model, held by one group or, data-parallel inside the stage, by several.
+
+    Attributes:
+        groups: Their samples sum to the micro-batch; their devices and TP degrees may differ.
+        layers: Half-open ranges; several are virtual stages.
+        sequence_parallel: Activations between operators are cut over the sequence instead of replicated.
+    """
+
+    groups: tuple[DeviceGroup, ...]
+    layers: tuple[range, ...]
+    sequence_parallel: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.groups:
+            raise SpecError("groups", [], "a stage needs a device group", "list one under groups")
+        if not self.layers or any(len(part) == 0 or part.step != 1 for part in self.layers):
+            raise SpecError("layers", list(self.layers), "a stage needs layers", "write {first: 1, last: 16}")
+
+    @property
+    def samples(self) -> int:
+        """Samples of one micro-batch, over all groups."""
+        return sum(group.samples for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """One pipeline: a copy of the model.
+
+    Attributes:
+        micro_batch: Samples of one micro-batch.
+        micro_batches: How many it works through per iteration.
+    """
+
+    stages: tuple[Stage, ...]
+    micro_batch: int
+    micro_batches: int
+
+    def __post_init__(self) -> None:
+        at_least(self, "micro_batch", 1)
+        at_least(self, "micro_batches", 1)
+        if not self.stages:
+            raise SpecError("stages", [], "a replica needs a stage", "list one under stages")
+        for index, stage in enumerate(self.stages):
+            if stage.samples != self.micro_batch:
+                problem = f"its groups take {stage.samples} samples, the micro-batch has {self.micro_batch}"
+                raise SpecError(f"stages[{index}].groups", stage.samples, problem, "make them equal")
+        chunks = len(self.stages[0].layers)
+        for index, stage in enumerate(self.stages):
+            if len(stage.layers) != chunks:
+                problem = f"stage 0 has {chunks} virtual stages"
+                raise SpecError(f"stages[{index}].layers", list(stage.layers), problem, "give every stage as many")
+        order = [(i, c) for c in range(chunks) for i in range(len(self.stages))]
+        for (before, c0), (index, c1) in pairwise(order):
+            end, start = self.stages[before].layers[c0].stop, self.stages[index].layers[c1].start
+            if start != end:
+                problem = f"the stage before it ends at layer {end - 1}"
+                path = f"stages[{index}].layers"
+                raise SpecError(path, self.stages[index].layers[c1], problem, f"start it at layer {end}")
+
+    @property
+    def samples(self) -> int:
+        """Samples per iteration."""
+        return self.micro_batch * self.micro_batches
+
+    @property
+    def layers(self) -> range:
+        """All layers, first to last."""
+        return range(self.stages[0].layers[0].start, self.stages[-1].layers[-1].stop)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentPlan:
+    """Pipelines that train side by side; their samples sum to the batch.
+
+    Attributes:
+        bucket_bytes: Largest gradient bucket; absent: one bucket per data-parallel group.
+    """
+
+    replicas: tuple[Replica, ...]
+    name: str = ""
+    bucket_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.replicas:
+            raise SpecError("replicas", [], "a deployment needs a replica", "list one under replicas")
+        if self.bucket_bytes is not None:
+            at_least(self, "bucket_bytes", 1)
+        owner: dict[int, str] = {}
+        for path, group in self.groups():
+            for rank in group.ranks:
+                if rank in owner:
+                    problem = f"rank {rank} is also in {owner[rank]}"
+                    raise SpecError(f"{path}.ranks", list(group.ranks), problem, "give each rank to one group")
+            owner.update(dict.fromkeys(group.ranks, path))
+
+    @property
+    def samples(self) -> int:
+        """The batch: samples per iteration."""
+        return sum(replica.samples for replica in self.replicas)
+
+    def groups(self) -> Iterator[tuple[str, DeviceGroup]]:
+        """Path and value of every device group, in order of replica, stage, group."""
+        for r, replica in enumerate(self.replicas):
+            for s, stage in enumerate(replica.stages):
+                for g, group in enumerate(stage.groups):
+                    yield f"replicas[{r}].stages[{s}].groups[{g}]", group
+
+
+def with_ends(plan: DeploymentPlan, layers: int) -> DeploymentPlan:
+    """The plan with embedding (layer 0) and head (``layers + 1``) on the first and last stage of each replica.
+
+    Raises:
+        SpecError: A replica does not cover layers 1..``layers`` exactly.
+    """
+    return replace(plan, replicas=tuple(_complete(r, layers, f"replicas[{i}]") for i, r in enumerate(plan.replicas)))
+
+
+def _complete(replica: Replica, layers: int, path: str) -> Replica:
+    first, last = replica.layers.start, replica.layers.stop
+    if first not in (0, 1):
+        problem = f"its first stage starts at layer {first}"
+        raise SpecError(f"{path}.stages[0].layers", replica.stages[0].layers[0], problem, "start it at layer 1")
+    if last not in (layers + 1, layers + 2):
+        problem = f"its last stage ends at layer {last - 1}, the model has {layers}"
+        end = len(replica.stages) - 1
+        raise SpecError(f"{path}.stages[{end}].layers", replica.stages[-1].layers[-1], problem, f"end it at {layers}")
+    stages = list(replica.stages)
+    parts = list(stages[0].layers)
+    stages[0] = replace(stages[0], layers=(range(0, parts[0].stop), *parts[1:]))
+    parts = list(stages[-1].layers)
+    stages[-1] = replace(stages[-1], layers=(*parts[:-1], range(parts[-1].start, layers + 2)))
+    return replace(replica, stages=tuple(stages))

@@ -1,0 +1,100 @@
+"""The transformer: its shape, and what follows from it (parameters, per layer and part).
+
+Layer 0 is the embedding, 1..L the transformer layers, L + 1 the head (final norm and output projection).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from xsim.errors import SpecError
+from xsim.spec.cluster import at_least
+
+__all__ = ["ModelSpec"]
+
+NORMS = ("layernorm", "rmsnorm")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """A decoder-only transformer.
+
+    Attributes:
+        kv_heads: Heads of keys and values (grouped-query attention); equal to ``heads`` without it.
+        gated: The MLP has three matrices (SwiGLU) instead of two.
+        bias: Linear layers have biases.
+        learned_positions: A table of ``seq_len x hidden`` is added to the embedding.
+        tied: The output projection is the embedding table; its two copies synchronise.
+    """
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    ffn: int
+    vocab: int
+    seq_len: int
+    gated: bool
+    norm: Literal["layernorm", "rmsnorm"]
+    bias: bool
+    learned_positions: bool
+    tied: bool
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq_len"):
+            at_least(self, name, 1)
+        if self.hidden % self.heads:
+            raise SpecError("heads", self.heads, f"it does not divide hidden = {self.hidden}", "choose a divisor")
+        if self.heads % self.kv_heads:
+            raise SpecError("kv_heads", self.kv_heads, f"it does not divide heads = {self.heads}", "choose a divisor")
+        if self.norm not in NORMS:
+            raise SpecError("norm", self.norm, "it is unknown", f"choose one of {', '.join(NORMS)}")
+
+    @property
+    def head_dim(self) -> int:
+        """Width of one attention head."""
+        return self.hidden // self.heads
+
+    @property
+    def kv_width(self) -> int:
+        """Width of the keys, and of the values."""
+        return self.kv_heads * self.head_dim
+
+    @property
+    def norm_parameters(self) -> int:
+        """Parameters of one norm."""
+        return self.hidden * (2 if self.norm == "layernorm" else 1)
+
+    @property
+    def attention_parameters(self) -> int:
+        """Query, key, value and output projections of one layer."""
+        weights = 2 * self.hidden * self.hidden + 2 * self.hidden * self.kv_width
+        return weights + (2 * self.hidden + 2 * self.kv_width if self.bias else 0)
+
+    @property
+    def mlp_parameters(self) -> int:
+        """Matrices of one layer's MLP."""
+        up = 2 if self.gated else 1
+        return (up + 1) * self.hidden * self.ffn + (up * self.ffn + self.hidden if self.bias else 0)
+
+    @property
+    def embedding_parameters(self) -> int:
+        """Token table and, if learned, position table."""
+        return (self.vocab + (self.seq_len if self.learned_positions else 0)) * self.hidden
+
+    @property
+    def parameters(self) -> int:
+        """Of the whole model; a tied table counts once."""
+        own_head = 0 if self.tied else self.vocab * self.hidden
+        per_layer = self.layer_parameters(1)
+        return self.embedding_parameters + self.layers * per_layer + self.norm_parameters + own_head
+
+    def layer_parameters(self, layer: int) -> int:
+        """Parameters whose gradients a holder of ``layer`` has; a tied head holds a copy of the token table."""
+        if layer == 0:
+            return self.embedding_parameters
+        if layer == self.layers + 1:
+            return self.norm_parameters + self.vocab * self.hidden
+        return self.attention_parameters + self.mlp_parameters + 2 * self.norm_parameters

@@ -1,0 +1,76 @@
+"""A question to the simulator: this model, this batch, on this cluster, deployed like this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from xsim.errors import SpecError
+from xsim.spec.cluster import ClusterSpec, at_least
+from xsim.spec.deployment import DeploymentPlan, with_ends
+from xsim.spec.model import ModelSpec
+
+__all__ = ["DTYPE_BYTES", "Scenario", "check_deployment"]
+
+DTYPE_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
+OPTIMIZERS = ("adam", "sgd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What to simulate.
+
+    Attributes:
+        batch: Samples per iteration, over all replicas.
+        deployment: Absent if a planner is to find it.
+        precision: Dtype of weights, activations and gradients; the optimizer keeps fp32 copies.
+    """
+
+    cluster: ClusterSpec
+    model: ModelSpec
+    batch: int
+    deployment: DeploymentPlan | None = None
+    precision: Literal["fp32", "tf32", "fp16", "bf16"] = "bf16"
+    optimizer: Literal["adam", "sgd"] = "adam"
+
+    def __post_init__(self) -> None:
+        at_least(self, "batch", 1)
+        if self.precision not in DTYPE_BYTES:
+            raise SpecError("precision", self.precision, "it is unknown", f"choose one of {', '.join(DTYPE_BYTES)}")
+        if self.optimizer not in OPTIMIZERS:
+            raise SpecError("optimizer", self.optimizer, "it is unknown", f"choose one of {', '.join(OPTIMIZERS)}")
+        if self.deployment is not None:
+            check_deployment(self.deployment, self)
+
+    @property
+    def dtype_bytes(self) -> int:
+        """Bytes of one weight, activation or gradient element."""
+        return DTYPE_BYTES[self.precision]
+
+
+def check_deployment(plan: DeploymentPlan, scenario: Scenario) -> DeploymentPlan:
+    """``plan`` with its ends (embedding, head), if it fits cluster, model and batch.
+
+    Raises:
+        SpecError: A rank is not in the cluster, a layer is missing, or the samples do not add up.
+    """
+    for path, group in plan.groups():
+        if max(group.ranks) >= scenario.cluster.ranks:
+            problem = f"the cluster {scenario.cluster.name} has {scenario.cluster.ranks} ranks"
+            raise SpecError(
+                f"deployment.{path}.ranks", list(group.ranks), problem, f"use ranks 0..{scenario.cluster.ranks - 1}"
+            )
+        if group.cp > 1:
+            raise SpecError(
+                f"deployment.{path}.cp", group.cp, "context parallelism is not simulated yet", "write cp: 1"
+            )
+        if group.tp > scenario.model.heads:
+            problem = f"TP {group.tp} is more than the model's {scenario.model.heads} heads"
+            raise SpecError(f"deployment.{path}.ranks", list(group.ranks), problem, "use fewer ranks per group")
+    if plan.samples != scenario.batch:
+        problem = f"the deployment trains {plan.samples} samples"
+        raise SpecError("batch", scenario.batch, problem, "make them equal")
+    try:
+        return with_ends(plan, scenario.model.layers)
+    except SpecError as error:
+        raise error.under("deployment") from None
