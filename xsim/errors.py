@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["PlanError", "SpecError", "XsimError"]
+import reprlib
+
+__all__ = ["PlanError", "SpecError", "XsimError", "short"]
 
 
 class XsimError(Exception):
@@ -24,15 +26,37 @@ class SpecError(XsimError, ValueError):
         self.field, self.value, self.problem, self.fix = field, value, problem, fix
 
     def __str__(self) -> str:
-        shown = self.value if isinstance(self.value, int | float) else repr(self.value)
-        if isinstance(self.value, str) and self.value and self.value[0].isdigit():
-            shown = self.value
-        return f"{self.field} = {shown}: {self.problem}; {self.fix}"
+        quantity = isinstance(self.value, str) and len(self.value) < 40 and self.value[:1].isdigit()
+        value = self.value if quantity else short(self.value)
+        return f"{self.field or 'document'} = {value}: {self.problem}; {self.fix}"
 
     def under(self, path: str) -> SpecError:
         """The same error seen from one level up; the codec calls it while unwinding."""
+        if not path:
+            return self
         joined = f"{path}{self.field}" if self.field.startswith("[") else f"{path}.{self.field}".rstrip(".")
         return SpecError(joined, self.value, self.problem, self.fix)
+
+
+def short(value: object) -> str:
+    """``repr`` cut to a readable length."""
+    return _SHORT.repr(value)
+
+
+class _Short(reprlib.Repr):
+    """``repr`` cut to a readable length: a message may have to show any document."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxtuple, self.maxdict = 3, 16, 16, 4
+        self.maxstring = self.maxother = 120
+
+    def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002
+        """Python itself refuses to print very long integers."""
+        return repr(x) if x.bit_length() <= 128 else f"<an integer of {x.bit_length()} bits>"
+
+
+_SHORT = _Short()
 
 
 class PlanError(XsimError):

@@ -8,11 +8,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from fractions import Fraction
 
 from xsim.errors import SpecError
 
-__all__ = ["PS_PER_S", "parse_bandwidth", "parse_bytes", "parse_flops", "parse_power", "parse_time"]
+__all__ = [
+    "PS_PER_S",
+    "format_bandwidth",
+    "format_bytes",
+    "format_flops",
+    "format_power",
+    "format_time",
+    "parse_bandwidth",
+    "parse_bytes",
+    "parse_flops",
+    "parse_power",
+    "parse_time",
+]
 
 PS_PER_S = 10**12
 
@@ -29,7 +42,8 @@ _BANDWIDTH = (
 _FLOPS = {f"{prefix}FLOPS": factor for prefix, factor in _DECIMAL.items() if prefix != "k"}
 _POWER = {"W": 1, "kW": 1000}
 
-_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*([A-Za-z/]*)\s*\Z")
+_QUANTITY = re.compile(r"\s*([0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,2})?|\.[0-9]{1,40})\s*([A-Za-z/]*)\s*\Z")
+_LARGEST = 2**63 - 1
 
 
 def parse_time(text: object) -> int:
@@ -38,7 +52,7 @@ def parse_time(text: object) -> int:
     >>> parse_time("1.5 us")
     1500000
     """
-    return round(_parse(text, _TIME, "ns, us, ms, s"))
+    return _whole(text, _TIME, "ns, us, ms, s")
 
 
 def parse_bytes(text: object) -> int:
@@ -47,7 +61,7 @@ def parse_bytes(text: object) -> int:
     >>> parse_bytes("80 GB"), parse_bytes("4 MiB")
     (80000000000, 4194304)
     """
-    return round(_parse(text, _BYTES, "KB, MB, GB, MiB, GiB"))
+    return _whole(text, _BYTES, "KB, MB, GB, MiB, GiB")
 
 
 def parse_bandwidth(text: object) -> float:
@@ -77,13 +91,78 @@ def parse_power(text: object) -> float:
     return float(_parse(text, _POWER, "W, kW"))
 
 
+def format_time(time_ps: int) -> str:
+    """The text that ``parse_time`` reads as exactly this.
+
+    >>> format_time(1_500_000)
+    '1.5 us'
+    """
+    return _format(time_ps, {"ps": 0, "ns": 3, "us": 6, "ms": 9, "s": 12})
+
+
+def format_bytes(size_bytes: int) -> str:
+    """The text that ``parse_bytes`` reads as exactly this.
+
+    >>> format_bytes(80_000_000_000), format_bytes(4 * 2**20)
+    ('80 GB', '4 MiB')
+    """
+    decimal = _format(size_bytes, {"B": 0, "KB": 3, "MB": 6, "GB": 9, "TB": 12})
+    binary = [f"{size_bytes // factor} {unit}B" for unit, factor in _BINARY.items() if size_bytes % factor == 0]
+    return min(decimal, *binary, key=len)
+
+
+def format_bandwidth(bytes_per_s: float) -> str:
+    """The text that ``parse_bandwidth`` reads as exactly this.
+
+    >>> format_bandwidth(5e10)
+    '50 GB/s'
+    """
+    return _format(bytes_per_s, {"B/s": 0, "KB/s": 3, "MB/s": 6, "GB/s": 9, "TB/s": 12})
+
+
+def format_flops(flops_per_s: float) -> str:
+    """The text that ``parse_flops`` reads as exactly this.
+
+    >>> format_flops(3.12e14)
+    '312 TFLOPS'
+    """
+    return _format(flops_per_s, {"FLOPS": 0, "MFLOPS": 6, "GFLOPS": 9, "TFLOPS": 12, "PFLOPS": 15})
+
+
+def format_power(watts: float) -> str:
+    """The text that ``parse_power`` reads as exactly this.
+
+    >>> format_power(700.0)
+    '700 W'
+    """
+    return _format(watts, {"W": 0})
+
+
 def _parse(text: object, units: Mapping[str, int | Fraction], offered: str) -> Fraction:
     match = _QUANTITY.match(text) if isinstance(text, str) else None
     unit = match[2] if match else ""
-    if match is None and not isinstance(text, int | float):
-        raise SpecError("", text, "it is not a quantity", f"write a number and one of {offered}")
+    fix = f"write a number and one of {offered}"
+    if match is None and (isinstance(text, bool) or not isinstance(text, int | float)):
+        raise SpecError("", text, "it is not a quantity", fix)
     if match is None or not unit:
-        raise SpecError("", text, "a quantity needs its unit", f"write a number and one of {offered}")
+        raise SpecError("", text, "a quantity needs its unit", fix)
     if unit not in units:
-        raise SpecError("", text, f"the unit {unit!r} is unknown here", f"write a number and one of {offered}")
+        raise SpecError("", text, f"the unit {unit!r} is unknown here", fix)
     return Fraction(match[1]) * units[unit]
+
+
+def _whole(text: object, units: Mapping[str, int | Fraction], offered: str) -> int:
+    number = round(_parse(text, units, offered))
+    if number > _LARGEST:
+        raise SpecError("", text, "it is beyond 64 bits", "write a smaller quantity")
+    return number
+
+
+def _format(number: float, powers: Mapping[str, int]) -> str:
+    """``number`` in the largest unit in which it is 1 or more; exact, since units differ by powers of ten."""
+    exact = Decimal(repr(number))
+    unit, power = next(iter(powers.items()))
+    for larger, larger_power in powers.items():
+        if exact >= 10**larger_power:
+            unit, power = larger, larger_power
+    return f"{exact.scaleb(-power).normalize():f} {unit}"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xsim.fabric.transfers import TransferGraph
+from xsim.spec.cluster import ClusterSpec
 
-__all__ = ["Fabric", "Link"]
+__all__ = ["Fabric", "Link", "Topology"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,8 @@ class Link:
 class Fabric:
     """Directed links in columns of length L, and routes over them.
 
-    A topology builds it. Routes are computed on demand: there is no N x N table.
+    A topology builds it. Routes are computed on demand (about 1 us each) and not kept: there is no N x N table, and
+    who needs a route often compiles it into his own columns.
 
     Attributes:
         bandwidth_bytes_per_s: float64, L.
@@ -44,15 +47,10 @@ class Fabric:
     links: tuple[Link, ...]
     hosts: tuple[int, ...]
     router: Callable[[int, int], tuple[int, ...]]
-    _routes: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict, repr=False)
 
     def route(self, src: int, dst: int) -> tuple[int, ...]:
         """Link indices of the path from rank ``src`` to rank ``dst``."""
-        key = (src, dst)
-        found = self._routes.get(key)
-        if found is None:
-            found = self._routes[key] = self.router(src, dst)
-        return found
+        return self.router(src, dst)
 
     def path_latency_ps(self, src: int, dst: int) -> int:
         """Sum of the latencies on the path."""
@@ -66,3 +64,10 @@ class Fabric:
         """All links that some row of ``graph`` uses."""
         pairs = set(zip(graph.src.tolist(), graph.dst.tolist(), strict=True))
         return frozenset(link for src, dst in pairs for link in self.route(src, dst))
+
+
+class Topology(Protocol):
+    """How the hosts of a cluster are joined."""
+
+    def build(self, cluster: ClusterSpec) -> Fabric:
+        """All wires of ``cluster``, with a route between any two ranks. Raises SpecError if it cannot be built."""

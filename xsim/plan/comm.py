@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
-__all__ = ["Collective", "CollectiveKind", "CommPlan", "Step", "Transfer", "phases"]
+import numpy as np
+
+from xsim.errors import PlanError
+from xsim.fabric.transfers import TransferGraph
+from xsim.plan.layout import Layout, even_cuts
+
+__all__ = [
+    "Collective",
+    "CollectiveKind",
+    "CommPlan",
+    "Step",
+    "Transfer",
+    "complete",
+    "lower_plan",
+    "phases",
+    "ranks_of",
+]
 
 CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
 
@@ -34,7 +52,7 @@ class Collective:
     ``cuts`` gives the boundaries (absolute, from span.start to span.stop).
 
     Attributes:
-        root: Position in ``ranks`` of the source of a broadcast.
+        root: Position in ``ranks`` of the source of a broadcast; absent: the first.
     """
 
     kind: CollectiveKind
@@ -43,6 +61,12 @@ class Collective:
     root: int | None = None
     cuts: tuple[int, ...] | None = None
     after: tuple[int, ...] = ()
+
+    def pieces(self) -> tuple[range, ...]:
+        """Piece i, of ``ranks[i]``; may be empty."""
+        start = self.span.start
+        cuts = self.cuts or tuple(start + cut for cut in even_cuts(len(self.span), len(self.ranks)))
+        return tuple(range(*ends) for ends in pairwise(cuts))
 
 
 Step = Transfer | Collective
@@ -65,14 +89,111 @@ def ranks_of(step: Step) -> tuple[int, ...]:
 
 
 def phases(*groups: Sequence[Step]) -> CommPlan:
-    """The plan whose phases follow one another: each step waits for all steps of the phase before.
-
-    An empty phase is skipped.
-    """
+    """The plan whose phases follow one another: each step waits for all steps of all phases before."""
     steps: list[Step] = []
-    before: tuple[int, ...] = ()
     for group in groups:
-        first = len(steps)
+        before = tuple(range(len(steps)))
         steps += [replace(step, after=before) for step in group]
-        before = tuple(range(first, len(steps))) or before
     return CommPlan(tuple(steps))
+
+
+def complete(layout: Layout) -> tuple[Collective, ...]:
+    """What makes a replicated layout whole when each rank has its own shard: one all-gather, or nothing."""
+    if not layout.replicated or len(layout.ranks) == 1:
+        return ()
+    return (Collective("all_gather", layout.ranks, range(layout.size), cuts=layout.cuts),)
+
+
+_Row = tuple[int, ...]
+_COLUMNS = ("src", "dst", "start", "stop", "add", "rounds", "add_rounds", "cycle_base", "cycle_len")
+
+
+def lower_plan(
+    plan: CommPlan,
+    parties: Sequence[Sequence[int]],
+    expand: Callable[[Collective], TransferGraph],
+    element_bytes: int = 1,
+) -> TransferGraph:
+    """The transfers of ``plan``.
+
+    A row waits for those rows of its step's ``after`` steps that share one of its two ranks, for all of them if none
+    does. A step without rows (an empty span, a collective of one) hands on what it waits for.
+
+    Args:
+        plan: In elements.
+        parties: Ranks of each party; together all that take part.
+        expand: The collective algorithm; its spans are in elements too.
+        element_bytes: Bytes of one element.
+
+    Raises:
+        PlanError: A rank takes part that belongs to no party.
+    """
+    owner = sorted((rank, party) for party, ranks in enumerate(parties) for rank in ranks)
+    strangers = set(plan.participants()) - {rank for rank, _ in owner}
+    if strangers:
+        raise PlanError(f"rank {min(strangers)} takes part in the plan and belongs to no party of {list(parties)}")
+    rows: list[_Row] = []
+    waits: list[Sequence[int]] = []
+    last: list[Sequence[int]] = []  # of each step: its rows, or those that it hands on
+    doors: dict[tuple[int, ...], _Door] = {}
+    for step in plan.steps:
+        if step.after not in doors:
+            doors[step.after] = _Door(rows, [row for number in step.after for row in last[number]])
+        door = doors[step.after]
+        own, inner = _rows_of(step, expand, len(rows))
+        waits += [(*door.before(row), *wait) for row, wait in zip(own, inner, strict=True)]
+        last.append(range(len(rows), len(rows) + len(own)) if own else door.rows)
+        rows += own
+    return _graph(rows, waits, owner, len(parties), element_bytes)
+
+
+class _Door:
+    """The rows that a step waits for, found by rank."""
+
+    def __init__(self, known: Sequence[_Row], rows: Sequence[int]) -> None:
+        self.rows = tuple(sorted(set(rows)))
+        self._by_rank: defaultdict[int, list[int]] = defaultdict(list)
+        for row in self.rows:
+            for rank in known[row][:2]:
+                self._by_rank[rank].append(row)
+
+    def before(self, row: _Row) -> Sequence[int]:
+        """What ``row`` waits for."""
+        src, dst = row[:2]
+        return sorted({*self._by_rank.get(src, ()), *self._by_rank.get(dst, ())}) or self.rows
+
+
+def _rows_of(
+    step: Step, expand: Callable[[Collective], TransferGraph], base: int
+) -> tuple[list[_Row], list[Sequence[int]]]:
+    """Rows of one step, numbered from ``base``, and what each waits for within the step."""
+    if not step.span:
+        return [], []
+    if isinstance(step, Transfer):
+        return [(step.src, step.dst, step.span.start, step.span.stop, int(step.add), 1, 0, base, 0)], [()]
+    graph = expand(step)
+    columns = {name: getattr(graph, name) for name in _COLUMNS} | {"cycle_base": graph.cycle_base + base}
+    rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return rows, [(graph.predecessors(row) + base).tolist() for row in range(graph.rows)]
+
+
+def _graph(
+    rows: Sequence[_Row],
+    waits: Sequence[Sequence[int]],
+    owner: Sequence[tuple[int, int]],
+    parties: int,
+    element_bytes: int,
+) -> TransferGraph:
+    table = np.array(rows, dtype=np.int64).reshape(len(rows), len(_COLUMNS))
+    columns = {name: table[:, i].copy() for i, name in enumerate(_COLUMNS)}
+    columns["start"] *= element_bytes
+    columns["stop"] *= element_bytes
+    ends = np.cumsum([0, *(len(wait) for wait in waits)], dtype=np.int64)
+    return TransferGraph(
+        **columns,
+        pred_ptr=ends,
+        pred=np.array([row for wait in waits for row in wait], dtype=np.int64),
+        ranks=np.array([rank for rank, _ in owner], dtype=np.int64),
+        party=np.array([party for _, party in owner], dtype=np.int64),
+        parties=parties,
+    )

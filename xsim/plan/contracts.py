@@ -13,6 +13,7 @@ from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CommPlan
 from xsim.plan.layout import Layout
+from xsim.plan.operators import ShardedOperator
 from xsim.plan.workload import Action
 from xsim.spec.cluster import DeviceSpec
 from xsim.spec.deployment import DeploymentPlan
@@ -31,27 +32,6 @@ __all__ = [
 ]
 
 Pass = Literal["forward", "backward", "update"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardedOperator:
-    """One operator as one rank sees it, for one micro-batch.
-
-    Attributes:
-        kind: What the time counts as: ``attention mlp layernorm embedding head optimizer``.
-        name: Which operator: ``qkv``, ``core``, ``out``, ``up``, ``down`` ...
-        flops: Of the forward pass.
-        moved_bytes: To and from memory, forward pass.
-        bound: ``matmul`` and ``attention`` compute, ``memory`` only moves bytes.
-        dtype: Of the arithmetic.
-    """
-
-    kind: str
-    name: str
-    flops: int
-    moved_bytes: int
-    bound: Literal["matmul", "attention", "memory"]
-    dtype: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 from xsim.errors import PlanError
 
-__all__ = ["Layout", "even_cuts"]
+__all__ = ["Layout", "even_cuts", "overlaps", "pieces"]
 
 
 def even_cuts(size: int, parts: int) -> tuple[int, ...]:
@@ -18,6 +19,15 @@ def even_cuts(size: int, parts: int) -> tuple[int, ...]:
     (0, 2, 4, 7, 9, 12)
     """
     return tuple(i * size // parts for i in range(parts + 1))
+
+
+def pieces(cuts: Iterable[int]) -> tuple[range, ...]:
+    """What lies between neighbouring ``cuts``, which may repeat and come in any order; no piece is empty.
+
+    >>> pieces((0, 2, 4, 0, 3, 4))
+    (range(0, 2), range(2, 3), range(3, 4))
+    """
+    return tuple(range(start, stop) for start, stop in pairwise(sorted(set(cuts))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,19 @@ class Layout:
 
     def owner(self, element: int) -> int:
         """The rank whose shard has ``element``."""
-        for rank, shard in self.shards():
-            if element in shard:
-                return rank
-        raise PlanError(f"element {element} is outside {self}")
+        if not 0 <= element < self.size:
+            raise PlanError(f"element {element} is outside {self}")
+        return self.ranks[bisect_right(self.cuts, element) - 1]
+
+    def holds(self, rank: int, span: range) -> bool:
+        """Whether ``rank`` is one of the holders and has all of ``span``."""
+        if rank not in self.ranks:
+            return False
+        held = self.held(self.ranks.index(rank))
+        return held.start <= span.start and span.stop <= held.stop
+
+
+def overlaps(source: Layout, target: Layout) -> Iterator[tuple[int, int, range]]:
+    """(rank of source, rank of target, span) wherever a shard of one meets a shard of the other, in tensor order."""
+    for piece in pieces((*source.cuts, *target.cuts)):
+        yield source.owner(piece.start), target.owner(piece.start), piece

@@ -6,7 +6,7 @@ Ranks are numbered in host order, then in device order within the host. Link rat
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -47,13 +47,15 @@ class EfficiencyCurve:
     """Which part of a device's peaks an operator of a given size reaches.
 
     A matrix product of ``f`` FLOPs runs at ``peak * matmul * f / (f + half_flops)``; attention's core likewise with
-    ``attention``; what is bound by memory at ``memory_bandwidth * memory``. ``overhead_ps`` is added to each operator.
+    ``attention`` and ``attention_half_flops``; what is bound by memory at ``memory_bandwidth * memory``.
+    ``overhead_ps`` is added to each operator.
 
     Attributes:
         matmul: Fraction of the dtype's peak that a very large matrix product reaches, 0..1.
         attention: The same for the fused attention core.
         memory: Fraction of the memory bandwidth that a large element-wise operator reaches, 0..1.
         half_flops: FLOPs of the product that reaches half of that.
+        attention_half_flops: FLOPs of the attention core that reaches half of its own; absent: ``half_flops``.
         overhead_ps: Launch and framework time of each operator.
     """
 
@@ -61,6 +63,7 @@ class EfficiencyCurve:
     attention: float
     memory: float
     half_flops: float
+    attention_half_flops: float | None = None
     overhead_ps: int = 0
 
     def __post_init__(self) -> None:
@@ -69,6 +72,8 @@ class EfficiencyCurve:
             if not 0 < value <= 1:
                 raise SpecError(name, value, "a fraction of the peak lies in (0, 1]", "write 0.6 for 60 %")
         not_negative(self, "half_flops")
+        if self.attention_half_flops is not None:
+            not_negative(self, "attention_half_flops")
         not_negative(self, "overhead_ps")
 
 
@@ -127,6 +132,7 @@ class DeviceSlot:
         domain: Name of the scale-up domain; slots with equal names are joined by one fabric.
         pcie: Overrides the device's own PCIe port (a Gen5 card in a Gen4 slot).
         scale_up: Overrides the device's own scale-up port.
+        rate_flops_per_s: Overrides the device's own explicit rate.
     """
 
     device: DeviceSpec
@@ -134,9 +140,19 @@ class DeviceSlot:
     domain: str = "0"
     pcie: LinkSpec | None = None
     scale_up: LinkSpec | None = None
+    rate_flops_per_s: float | None = None
 
     def __post_init__(self) -> None:
         at_least(self, "count", 1)
+        if self.rate_flops_per_s is not None:
+            positive(self, "rate_flops_per_s")
+
+    @property
+    def rated_device(self) -> DeviceSpec:
+        """The device, with the explicit rate that counts."""
+        if self.rate_flops_per_s is None:
+            return self.device
+        return replace(self.device, rate_flops_per_s=self.rate_flops_per_s)
 
     @property
     def pcie_link(self) -> LinkSpec:
@@ -271,7 +287,8 @@ def rank_slots(cluster: ClusterSpec) -> tuple[DeviceSlot, ...]:
 @lru_cache(maxsize=16)
 def rank_devices(cluster: ClusterSpec) -> tuple[DeviceSpec, ...]:
     """The device of each rank."""
-    return tuple(slot.device for slot in rank_slots(cluster))
+    rated = {slot: slot.rated_device for host in cluster.hosts for slot in host.devices}
+    return tuple(rated[slot] for slot in rank_slots(cluster))
 
 
 @lru_cache(maxsize=16)

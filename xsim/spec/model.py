@@ -5,6 +5,7 @@ Layer 0 is the embedding, 1..L the transformer layers, L + 1 the head (final nor
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -98,3 +99,21 @@ class ModelSpec:
         if layer == self.layers + 1:
             return self.norm_parameters + self.vocab * self.hidden
         return self.attention_parameters + self.mlp_parameters + 2 * self.norm_parameters
+
+    def held_parameters(self, layers: Iterable[int]) -> int:
+        """Parameters of a holder of all of ``layers``: it needs a tied table only once."""
+        held = set(layers)
+        twice = self.tied and {0, self.layers + 1} <= held
+        return sum(self.layer_parameters(layer) for layer in held) - (self.vocab * self.hidden if twice else 0)
+
+    @property
+    def flops_per_sample(self) -> int:
+        """Model FLOPs of one sequence, forward and backward: what MFU divides by the peak.
+
+        As in appendix B of PaLM (https://arxiv.org/abs/2204.02311): per token 6 for each weight of a matrix product,
+        and ``12 layers hidden seq_len`` for attention, whose scores count in full, though a causal kernel skips half.
+        """
+        up = 2 if self.gated else 1
+        layer = 2 * self.hidden * (self.hidden + self.kv_width) + (up + 1) * self.hidden * self.ffn
+        weights = self.layers * layer + self.vocab * self.hidden
+        return self.seq_len * (6 * weights + 12 * self.layers * self.hidden * self.seq_len)

@@ -1,0 +1,61 @@
+# Everything a user or engineer types. `make help` lists it.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install sweep ui test check lint format types imports pytest bench soak proto wheel clean
+
+help:  ## list the commands
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(STAMP)  ## create the virtual environment and install pinned dependencies
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+sweep: $(STAMP)  ## run the grid hetero_llama and compare its deployments
+	$(BIN)/python -m runners.sweep +grid=hetero_llama
+
+ui: $(STAMP)  ## open the results in the MLflow UI, on 127.0.0.1
+	$(BIN)/python -m runners.ui
+
+test: $(STAMP)  ## install, then every check
+	@$(MAKE) --no-print-directory check
+
+check: lint types imports pytest  ## ruff, mypy, import-linter, pytest
+
+lint: $(STAMP)  ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(STAMP)  ## let ruff rewrite the sources
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(STAMP)  ## mypy --strict
+	$(BIN)/mypy
+
+imports: $(STAMP)  ## which module may import which
+	$(BIN)/lint-imports
+
+pytest: $(STAMP)  ## the tests
+	$(BIN)/pytest -q
+
+bench: $(STAMP)  ## speed and memory, as ratios and medians
+	$(BIN)/pytest tests/bench --benchmark-only --benchmark-columns=min,median,rounds -q
+
+soak: $(STAMP)  ## the property tests with many more examples
+	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q
+
+proto: $(STAMP)  ## regenerate the protobuf code
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. xsim/spec/xsim.proto
+
+wheel: $(STAMP)  ## build a wheel into dist/
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:  ## remove what was built; results under outputs/ stay
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

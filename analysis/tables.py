@@ -1,0 +1,78 @@
+"""The rows of a sweep, from disk into one Arrow table."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from xsim.errors import SpecError
+
+__all__ = ["MANIFEST", "RUNS", "SWEEP", "TABLE", "load"]
+
+RUNS = "runs"
+TABLE = "table"
+MANIFEST = "manifest.json"
+SWEEP = "sweep.json"
+
+# What identifies a run to a reader, in the order in which rows are sorted.
+SORTED_BY = (
+    *("cluster", "model", "deployment", "topology", "network", "compute", "planner", "schedule", "collective"),
+    *("reshard", "point", "seed", "key"),
+)
+
+
+def load(folder: str | os.PathLike[str], *, every_version: bool = False) -> pa.Table:
+    """One row per run of the sweep in ``folder``, sorted by what was run; each field carries its unit and meaning.
+
+    Args:
+        folder: ``outputs/<grid>``.
+        every_version: Also rows that an earlier version of the simulator wrote; they have other keys.
+
+    Raises:
+        SpecError: There is no run.
+    """
+    root = Path(folder)
+    parts = [pq.read_table(path) for path in _parts(root / TABLE)]
+    compacted = {key for part in parts for key in part["key"].to_pylist()}
+    tables = [*parts, *_loose(root / RUNS, compacted)]
+    if not tables:
+        problem = "it holds no results" if root.is_dir() else "there is no such folder"
+        raise SpecError("folder", str(root), problem, "name the folder of a sweep, such as outputs/hetero_llama")
+    table = pa.concat_tables(tables, promote_options="permissive")
+    code = _newest_code(root)
+    if code is not None and not every_version:
+        table = table.filter(pc.equal(table["code"], code))
+    return table.sort_by([(name, "ascending") for name in SORTED_BY]).combine_chunks()
+
+
+def _parts(folder: Path) -> list[Path]:
+    manifest = folder / MANIFEST
+    if not manifest.is_file():
+        return []
+    return [folder / name for name in json.loads(manifest.read_text())["parts"]]
+
+
+def _loose(folder: Path, compacted: set[str]) -> Iterator[pa.Table]:
+    """Runs that are not in the compacted table; what a crash left half-written is not a run."""
+    for path in sorted(folder.glob("??/[!.]*.arrow")):
+        if path.stem in compacted or path.stat().st_size == 0:
+            continue
+        try:
+            yield pa.ipc.open_file(path.read_bytes()).read_all()
+        except pa.ArrowInvalid as error:
+            warnings.warn(f"{path} is no whole Arrow file and is left out: {error}", stacklevel=3)
+
+
+def _newest_code(root: Path) -> str | None:
+    sweep = root / SWEEP
+    if not sweep.is_file():
+        return None
+    code: str | None = json.loads(sweep.read_text()).get("code")
+    return code

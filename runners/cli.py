@@ -1,0 +1,135 @@
+"""The command line: flags, Hydra's override grammar, and errors as one line with exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from runners import options
+from xsim.errors import SpecError
+
+__all__ = ["CONFIG_ERROR", "Command", "Setting", "exits", "read_command", "several"]
+
+CONFIG_ERROR = 2
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One override of the command line: ``key=value``, ``key=a,b``, ``+key=value`` or ``~key``."""
+
+    key: str
+    values: tuple[object, ...]
+    verb: Literal["set", "add", "delete"] = "set"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What was typed."""
+
+    settings: tuple[Setting, ...]
+    config_dirs: tuple[Path, ...]
+    show: bool
+
+
+def read_command(argv: Sequence[str], about: str) -> Command:
+    """Parse and check names; ``--help`` prints and exits without loading Hydra.
+
+    Raises:
+        SpecError: The grammar, a group, an option or a key is wrong.
+    """
+    parser = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter, add_help=False, allow_abbrev=False
+    )
+    parser.add_argument("overrides", nargs="*", help="group=option, key=value, key=a,b,c, +grid=name")
+    parser.add_argument("--help", "-h", action="store_true", help="this page, with all groups and options")
+    parser.add_argument("--config-dir", "-cd", type=Path, action="append", default=[], help="a conf folder of your own")
+    parser.add_argument("--cfg", "-c", choices=["job"], help="print the composed config and run nothing")
+    parser.add_argument("--multirun", "-m", action="store_true", help=argparse.SUPPRESS)  # what Hydra's users type
+    given = parser.parse_intermixed_args(argv)
+    config_dirs = tuple(path.resolve() for path in given.config_dir)
+    if given.help:
+        parser.epilog = _epilog(config_dirs)
+        parser.print_help()
+        raise SystemExit(0)
+    for path in config_dirs:
+        if not path.is_dir():
+            raise SpecError("--config-dir", str(path), "there is no such folder", "name a folder laid out like conf/")
+    settings = tuple(_setting(text) for text in given.overrides)
+    for setting in settings:
+        _check(setting, config_dirs)
+    return Command(settings, config_dirs, show=given.cfg is not None)
+
+
+def several(key: str, text: str) -> tuple[object, ...]:
+    """The values of ``a,b`` or ``range(0,5)``, in Hydra's grammar.
+
+    >>> several("seed", "range(0,3)"), several("reshard", "lcm"), several("batch", "8,16")
+    ((0, 1, 2), ('lcm',), (8, 16))
+    """
+    return _setting(f"{key}={text}").values
+
+
+def exits(main: Callable[[Sequence[str]], int]) -> Callable[[Sequence[str] | None], int]:
+    """Turn ``main`` into a command: what the user can fix is one line on stderr and exit code 2."""
+
+    @functools.wraps(main)
+    def command(argv: Sequence[str] | None = None) -> int:
+        try:
+            return main(sys.argv[1:] if argv is None else argv)
+        except SpecError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return CONFIG_ERROR
+        except KeyboardInterrupt:
+            return INTERRUPTED
+
+    return command
+
+
+def _setting(text: str) -> Setting:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    parser = OverridesParser.create()
+    try:
+        override = parser.parse_override(text)
+        if override.is_delete():
+            return Setting(override.key_or_group, (), "delete")
+        if override.is_sweep_override():
+            each = [parser.parse_override(f"{override.key_or_group}={v}") for v in override.sweep_string_iterator()]
+            values = tuple(one.value() for one in each)
+        else:
+            values = (override.value(),)
+    except HydraException:
+        problem = "it cannot be read"
+        raise SpecError("command line", text, problem, "write group=option, key=value or key=a,b,c") from None
+    added = override.is_add() or override.is_force_add()
+    return Setting(override.key_or_group, values, "add" if added else "set")
+
+
+def _check(setting: Setting, config_dirs: tuple[Path, ...]) -> None:
+    if setting.key in options.PRESETS:
+        if setting.verb != "add" or len(setting.values) != 1:
+            fix = f"write +{setting.key}=NAME, once"
+            raise SpecError(setting.key, list(setting.values), "a preset is added to the config", fix)
+        options.check_choice(setting.key, setting.values[0], config_dirs)
+        return
+    options.check_key(setting.key)
+    if setting.key in options.GROUPS:
+        for value in setting.values:
+            options.check_choice(setting.key, value, config_dirs)
+
+
+def _epilog(config_dirs: tuple[Path, ...]) -> str:
+    groups = [f"  {name}: {', '.join(options.offered(name, config_dirs))}" for name in options.GROUPS]
+    presets = [f"  +{name}: {', '.join(options.offered(name, config_dirs))}" for name in options.PRESETS]
+    keys = [f"  {name}: {doc}" for name, doc in options.ROOT.items()]
+    fields = "Keys inside a group are set with a dot: model.seq_len=2048"
+    return "\n".join(
+        ["groups (group=option):", *groups, "", "presets:", *presets, "", "keys (key=value):", *keys, "", fields]
+    )

@@ -1,0 +1,192 @@
+"""Plain, resolved configs: Hydra composes every option once, the points of a sweep are joined from the parts.
+
+Composing each of 10,000 points by Hydra alone would take ten minutes. Hydra reads the files and the defaults list;
+what a point chooses replaces whole groups, then single values are set by their dotted keys. Interpolations are
+resolved last, in the joined config, and mean what they mean in Hydra.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runners import options
+from runners.cli import Setting
+from xsim.errors import SpecError
+
+__all__ = ["Composer", "Plain", "delete", "place", "session"]
+
+Plain = dict[str, object]
+
+
+@contextlib.contextmanager
+def session() -> Iterator[None]:
+    """Hydra, initialised on ``conf/`` with every family member as an option."""
+    from hydra import initialize_config_dir
+
+    options.store_members()
+    with initialize_config_dir(str(options.CONF), version_base="1.3"):
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class Composer:
+    """Configs under fixed overrides; use it inside ``session()``.
+
+    Attributes:
+        overrides: Presets and groups in Hydra's grammar; they apply to every config.
+        config_dirs: Folders searched after ``conf/``.
+    """
+
+    overrides: tuple[str, ...]
+    config_dirs: tuple[Path, ...]
+    _options: dict[tuple[str, object], Plain | None] = field(default_factory=dict)
+
+    def base(self, groups: Mapping[str, object]) -> tuple[Plain, dict[str, str | None]]:
+        """The unresolved config with ``groups`` chosen, and the option name of every group."""
+        from hydra import compose
+        from hydra.errors import HydraException
+        from omegaconf import OmegaConf
+        from omegaconf.errors import OmegaConfBaseException
+
+        search = ",".join(f"'file://{folder}'" for folder in self.config_dirs)
+        chosen = [f"{group}={_spelled(option)}" for group, option in groups.items()]
+        texts = [f"hydra.searchpath=[{search}]", *self.overrides, *chosen]
+        try:
+            config = compose("config", texts, return_hydra_config=True)
+            choices = dict(config.hydra.runtime.choices)
+            del config["hydra"]
+            plain = OmegaConf.to_container(config, resolve=False)
+        except (HydraException, OmegaConfBaseException) as error:
+            raise SpecError("config", " ".join(texts[1:]), _first_line(error), "correct the file or option") from None
+        assert isinstance(plain, dict)
+        named = {str(group): None if name is None else str(name) for group, name in choices.items()}
+        return {str(key): value for key, value in plain.items()}, named
+
+    def option(self, group: str, name: object) -> Plain | None:
+        """What ``group=name`` puts under ``group``; ``None`` if it is switched off."""
+        if (group, name) not in self._options:
+            node = self.base({group: name})[0].get(group)
+            self._options[group, name] = node if isinstance(node, dict) else None
+        return self._options[group, name]
+
+    def joined(self, base: Plain, groups: Mapping[str, object], values: Sequence[Setting]) -> Plain:
+        """``base`` with the options of ``groups`` and then ``values``, resolved.
+
+        Raises:
+            SpecError: A key that the chosen options do not have, or an interpolation that leads nowhere.
+        """
+        config: Plain = base | {group: self.option(group, name) for group, name in groups.items()}
+        for setting in values:
+            if setting.verb == "delete":
+                delete(config, setting.key)
+            else:
+                place(config, setting.key, setting.values[0], add=setting.verb == "add")
+        _refuse_code(config, "")
+        return _resolved(config)
+
+
+def place(config: Plain, key: str, value: object, *, add: bool) -> None:
+    """Set the dotted ``key`` of ``config``; what ``config`` shares with others is copied on the way.
+
+    Raises:
+        SpecError: There is no such key and ``add`` is false.
+    """
+    node, last = _parent(config, key)
+    if isinstance(node, dict):
+        if last not in node and not add:
+            fix = f"{options.near(last, node)}it has {', '.join(map(str, node))}; +{key}=... adds a key"
+            raise SpecError(key, value, "there is no such key", fix)
+        node[last] = value
+    else:
+        node[_index(node, last, key)] = value
+
+
+def delete(config: Plain, key: str) -> None:
+    """Remove the dotted ``key``."""
+    node, last = _parent(config, key)
+    if isinstance(node, dict):
+        if last not in node:
+            raise SpecError(key, "", "there is no such key", f"it has {', '.join(map(str, node))}")
+        del node[last]
+    else:
+        del node[_index(node, last, key)]
+
+
+def _parent(config: Plain, key: str) -> tuple[dict[str, object] | list[object], str]:
+    *path, last = key.split(".")
+    node: dict[str, object] | list[object] = config
+    for depth, part in enumerate(path):
+        where = ".".join(path[: depth + 1])
+        if isinstance(node, dict):
+            if part not in node:
+                fix = f"{options.near(part, node)}it has {', '.join(map(str, node))}"
+                raise SpecError(where, "", "there is no such key", fix)
+            child = node[part]
+            copy = _copied(child, where)
+            node[part] = copy
+        else:
+            index = _index(node, part, where)
+            copy = _copied(node[index], where)
+            node[index] = copy
+        node = copy
+    return node, last
+
+
+def _copied(node: object, where: str) -> dict[str, object] | list[object]:
+    if isinstance(node, dict):
+        return dict(node)
+    if isinstance(node, list):
+        return list(node)
+    raise SpecError(where, node, "it has no keys inside", "set it as a whole, or choose another option of the group")
+
+
+def _index(node: list[object], part: str, key: str) -> int:
+    if not part.isdecimal() or int(part) >= len(node):
+        raise SpecError(key, part, "there is no such entry", f"write a number from 0 to {len(node) - 1}")
+    return int(part)
+
+
+def _resolved(config: Plain) -> Plain:
+    if not _has_interpolation(config):
+        return config
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        plain = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
+    except OmegaConfBaseException as error:
+        raise SpecError("config", "${...}", _first_line(error), "correct the interpolation") from None
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
+
+
+def _has_interpolation(node: object) -> bool:
+    if isinstance(node, dict):
+        return any(map(_has_interpolation, node.values()))
+    if isinstance(node, list):
+        return any(map(_has_interpolation, node))
+    return isinstance(node, str) and "${" in node
+
+
+def _refuse_code(node: object, path: str) -> None:
+    """Hydra would run what ``_target_`` names; this program never does, and says so."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key in ("_target_", "_partial_", "_args_"):
+                fix = "choose a member by its name: reshard=lcm"
+                raise SpecError(f"{path}{key}", value, "a config cannot name code to run", fix)
+            _refuse_code(value, f"{path}{key}.")
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            _refuse_code(value, f"{path}{index}.")
+
+
+def _spelled(option: object) -> str:
+    return "null" if option is None else str(option)
+
+
+def _first_line(error: Exception) -> str:
+    return " ".join(str(error).split("\n")[0].split()).rstrip(".")

@@ -1,0 +1,167 @@
+"""Which points a sweep has: axes, zipped axes, exclusions and extra points, all as data.
+
+A grid is a section of a config file::
+
+    grid:
+      axes:                     # every combination
+        reshard: [lcm, hetauto]
+        seed: range(0,3)        # Hydra's grammar, also on the command line
+      zip:                      # keys that advance together
+        - cluster: [fig4, h100x8_a100x1]
+          deployment: [fig4_7b, h100x8_a100x1_7b]
+      exclude:                  # points that match every key of an entry are dropped
+        - {cluster: fig4, reshard: hetauto}
+      include:                  # points added as they stand
+        - {cluster: fig4, reshard: lcm, batch: 48}
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from runners.options import near
+from xsim.errors import SpecError
+
+__all__ = ["Choice", "Grid", "expand", "grid_from_plain", "pin"]
+
+Choice = dict[str, object]  # key -> value of one point: {"reshard": "lcm", "model.seq_len": 2048}
+Values = tuple[object, ...]
+
+_SECTION = ("axes", "zip", "exclude", "include")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Points as data; nothing is chosen beyond the keys it names.
+
+    Attributes:
+        axes: Values per key; the points are their product.
+        zipped: Blocks of keys that advance together; each block is one more factor of the product.
+        exclude: A point that matches all keys of an entry is dropped; an entry's value may be a tuple of values.
+        include: Points beside the product.
+    """
+
+    axes: Mapping[str, Values]
+    zipped: tuple[Mapping[str, Values], ...] = ()
+    exclude: tuple[Mapping[str, Values], ...] = ()
+    include: tuple[Choice, ...] = ()
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for key in self.keys():
+            if key in seen:
+                raise SpecError(f"grid.{key}", "", "it is an axis twice", "list it once, under axes or zip")
+            seen.add(key)
+        for number, block in enumerate(self.zipped):
+            lengths = {key: len(values) for key, values in block.items()}
+            if len(set(lengths.values())) > 1:
+                shown = ", ".join(f"{key} has {count}" for key, count in lengths.items())
+                raise SpecError(f"grid.zip[{number}]", shown, "zipped keys advance together", "give each as many")
+        for number, rule in enumerate(self.exclude):
+            for key in rule:
+                if key not in seen:
+                    fix = f"{near(key, seen)}the axes are {', '.join(self.keys())}"
+                    raise SpecError(f"grid.exclude[{number}].{key}", "", "it is no axis of this grid", fix)
+
+    def keys(self) -> Iterator[str]:
+        """Every axis, zipped ones first."""
+        for block in self.zipped:
+            yield from block
+        yield from self.axes
+
+
+def grid_from_plain(section: object, several: Callable[[str, str], Values]) -> Grid:
+    """The grid that a config section describes.
+
+    Args:
+        section: Mapping with ``axes``, ``zip``, ``exclude``, ``include``.
+        several: Reads text such as ``range(0,5)``: (key, text) to values.
+    """
+    fields = _mapping("grid", section)
+    for key in fields:
+        if key not in _SECTION:
+            fix = f"{near(key, _SECTION)}a grid has {', '.join(_SECTION)}"
+            raise SpecError(f"grid.{key}", fields[key], "there is no such key", fix)
+
+    def values(path: str, node: object) -> dict[str, Values]:
+        found = _mapping(path, node)
+        return {key: _values(f"{path}.{key}", key, value, several) for key, value in found.items()}
+
+    return Grid(
+        axes=values("grid.axes", fields.get("axes") or {}),
+        zipped=tuple(values(f"grid.zip[{i}]", node) for i, node in _entries("grid.zip", fields)),
+        exclude=tuple(values(f"grid.exclude[{i}]", node) for i, node in _entries("grid.exclude", fields)),
+        include=tuple(_mapping(f"grid.include[{i}]", node) for i, node in _entries("grid.include", fields)),
+    )
+
+
+def pin(grid: Grid, key: str, values: Values) -> Grid:
+    """The grid with ``key`` at ``values``: an axis is replaced or added, zipped keys are narrowed.
+
+    Raises:
+        SpecError: A zipped key never has one of ``values``.
+    """
+    for number, block in enumerate(grid.zipped):
+        if key not in block:
+            continue
+        missing = [value for value in values if value not in block[key]]
+        if missing:
+            partners = ", ".join(other for other in block if other != key)
+            offered = ", ".join(dict.fromkeys(map(str, block[key])))
+            raise SpecError(key, missing[0], f"the grid zips it with {partners}", f"choose among {offered}")
+        kept = [row for row, value in enumerate(block[key]) if value in values]
+        narrowed = {other: tuple(column[row] for row in kept) for other, column in block.items()}
+        return replace(grid, zipped=(*grid.zipped[:number], narrowed, *grid.zipped[number + 1 :]))
+    return replace(grid, axes={**grid.axes, key: values})
+
+
+def expand(grid: Grid) -> tuple[Choice, ...]:
+    """Every point once: zipped blocks vary slowest, the last axis fastest, extra points come last.
+
+    Raises:
+        SpecError: There is no point.
+
+    >>> [point["a"] for point in expand(Grid(axes={"a": (1, 2, 3)}, exclude=({"a": (2,)},)))]
+    [1, 3]
+    """
+    blocks = [[dict(zip(block, row, strict=True)) for row in zip(*block.values(), strict=True)] for block in grid.zipped]
+    axes = [[{key: value} for value in values] for key, values in grid.axes.items()]
+    factors = [*blocks, *axes]
+    product = [_merged(parts) for parts in itertools.product(*factors)] if factors else []
+    points = [*(point for point in product if not _excluded(point, grid.exclude)), *grid.include]
+    distinct = {repr(sorted(point.items())): point for point in points}
+    if not distinct:
+        sizes = ", ".join(f"{key}: {len(values)}" for part in (*grid.zipped, grid.axes) for key, values in part.items())
+        fix = "name a grid (+grid=NAME), give a key several values, or exclude less"
+        raise SpecError("grid", sizes or "no axes", "it has no points", fix)
+    return tuple(distinct.values())
+
+
+def _merged(parts: tuple[Choice, ...]) -> Choice:
+    return {key: value for part in parts for key, value in part.items()}
+
+
+def _excluded(point: Choice, rules: tuple[Mapping[str, Values], ...]) -> bool:
+    return any(all(key in point and point[key] in values for key, values in rule.items()) for rule in rules)
+
+
+def _mapping(path: str, node: object) -> dict[str, object]:
+    if not isinstance(node, Mapping):
+        raise SpecError(path, node, "it is not a mapping", "write key: value")
+    return {str(key): value for key, value in node.items()}
+
+
+def _entries(path: str, fields: Mapping[str, object]) -> Iterator[tuple[int, object]]:
+    node = fields.get(path.removeprefix("grid.")) or []
+    if not isinstance(node, list):
+        raise SpecError(path, node, "it is not a list", "write one entry per line, each with a dash")
+    return iter(list(enumerate(node)))
+
+
+def _values(path: str, key: str, node: object, several: Callable[[str, str], Values]) -> Values:
+    found = several(key, node) if isinstance(node, str) else tuple(node) if isinstance(node, list) else (node,)
+    if not found:
+        raise SpecError(path, [], "it has no values", "list at least one, or remove the key")
+    return found

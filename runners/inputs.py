@@ -1,0 +1,158 @@
+"""From plain config to typed experiment, and the experiment's identity.
+
+Reading has two steps. What is wrong in itself (an unknown device, a missing unit) fails in ``read``; what contradicts
+each other (a deployment larger than the cluster) fails in ``Inputs.experiment``, so that a sweep can tell them apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, cast
+
+import xsim
+from xsim.errors import SpecError
+from xsim.experiment import Experiment
+from xsim.families import FAMILIES, build
+from xsim.spec.cluster import ClusterSpec
+from xsim.spec.codec import from_plain, to_plain
+from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.model import ModelSpec
+from xsim.spec.scenario import Scenario
+
+__all__ = ["INPUT_KEYS", "SCHEMA_VERSION", "Inputs", "code_hash", "key_of", "read", "resolved"]
+
+SCHEMA_VERSION = 1  # of the result tables; part of every key
+
+INPUT_KEYS = ("cluster", "model", "deployment", *FAMILIES, "batch", "precision", "optimizer", "seed", "memory")
+
+Spec = TypeVar("Spec")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Everything an experiment is made of, each part legal in itself.
+
+    Attributes:
+        members: Per family the option's name and the object.
+        batch: As asked, or what the deployment trains.
+    """
+
+    cluster: ClusterSpec
+    model: ModelSpec
+    deployment: DeploymentPlan | None
+    members: Mapping[str, tuple[str, Any]]
+    batch: int
+    precision: str
+    optimizer: str
+    seed: int
+    memory: Literal["enforce", "report"]
+
+    def experiment(self) -> Experiment:
+        """The experiment.
+
+        Raises:
+            SpecError: The parts contradict each other.
+        """
+        scenario = Scenario(
+            cluster=self.cluster,
+            model=self.model,
+            batch=self.batch,
+            deployment=self.deployment,
+            precision=cast(Any, self.precision),
+            optimizer=cast(Any, self.optimizer),
+        )
+        chosen = {family: member for family, (_, member) in self.members.items()}
+        return Experiment(scenario=scenario, **chosen, seed=self.seed, memory=self.memory)
+
+
+def read(config: Mapping[str, object]) -> Inputs:
+    """The typed parts of a plain config with the keys ``INPUT_KEYS``.
+
+    Raises:
+        SpecError: A part is malformed.
+    """
+    deployment = None if config.get("deployment") is None else _spec(DeploymentPlan, config, "deployment")
+    batch = config["batch"]
+    if batch is None:
+        if deployment is None:
+            raise SpecError("batch", None, "no deployment says how many samples to train", "write batch=64, say")
+        batch = deployment.samples
+    memory = str(config["memory"])
+    if memory not in ("enforce", "report"):
+        raise SpecError("memory", memory, "there is no such policy", "choose one of enforce, report")
+    return Inputs(
+        cluster=_spec(ClusterSpec, config, "cluster"),
+        model=_spec(ModelSpec, config, "model"),
+        deployment=deployment,
+        members={family: _member(family, config[family]) for family in FAMILIES},
+        batch=_whole("batch", batch),
+        precision=str(config["precision"]),
+        optimizer=str(config["optimizer"]),
+        seed=_whole("seed", config["seed"]),
+        memory=memory,
+    )
+
+
+def resolved(inputs: Inputs) -> dict[str, object]:
+    """Every input spelled out, as plain data: reading it again gives an equal ``Inputs``."""
+    plain = {name: to_plain(getattr(inputs, name)) for name in ("cluster", "model")}
+    plain["deployment"] = None if inputs.deployment is None else to_plain(inputs.deployment)
+    members = {family: {"name": name} | _options(member) for family, (name, member) in inputs.members.items()}
+    names = ("batch", "precision", "optimizer", "seed", "memory")
+    return plain | members | {name: getattr(inputs, name) for name in names}
+
+
+def key_of(config_json: str, code: str) -> str:
+    """Identity of a run: same inputs, same code, same table schema; 32 hexadecimal digits."""
+    return hashlib.sha256(f"{SCHEMA_VERSION}\n{code}\n{config_json}".encode()).hexdigest()[:32]
+
+
+@functools.cache
+def code_hash() -> str:
+    """Hash of the simulator's source and data files, 16 hexadecimal digits: uncommitted changes count."""
+    root = Path(xsim.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".yaml")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _spec(cls: type[Spec], config: Mapping[str, object], name: str) -> Spec:
+    return _spec_of_text(cls, json.dumps(config[name]), name)
+
+
+@functools.lru_cache(maxsize=512)
+def _spec_of_text(cls: type[Spec], text: str, name: str) -> Spec:
+    """Points of a sweep share their clusters and models: each is read once."""
+    return from_plain(cls, json.loads(text), name)
+
+
+def _member(family: str, node: object) -> tuple[str, Any]:
+    if not isinstance(node, Mapping):
+        raise SpecError(family, node, "it names no option", f"write {family}=NAME")
+    options = {str(key): _as_tuple(value) for key, value in node.items()}
+    return str(options.get("name")), build(family, options)
+
+
+def _options(member: object) -> dict[str, object]:
+    """Option values by name; 4 and 4.0 are the same for a float."""
+    hints = typing.get_type_hints(type(member))
+    found = dataclasses.asdict(cast(Any, member))
+    return {key: float(value) if hints[key] is float else value for key, value in found.items()}
+
+
+def _as_tuple(value: object) -> object:
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
+
+
+def _whole(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise SpecError(name, value, f"its type is {type(value).__name__}", "write a whole number")
+    return value

@@ -1,0 +1,209 @@
+"""The points of a sweep, resolved completely before the first of them starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from runners import options
+from runners.cli import Command, Setting, several
+from runners.compose import Composer, Plain, place, session
+from runners.grid import Choice, Grid, expand, grid_from_plain, pin
+from runners.inputs import INPUT_KEYS, code_hash, key_of, read, resolved
+from runners.settings import SETTING_KEYS, Settings
+from xsim.errors import SpecError
+
+__all__ = ["Plan", "Point", "plan_single", "plan_sweep"]
+
+NAMELESS = "adhoc"  # folder of a sweep whose axes stand on the command line alone
+OWN_COLUMN = (*options.LABELS, "seed", "batch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One experiment to run.
+
+    Attributes:
+        labels: Option name per group of the experiment.
+        choice: What else the sweep varies, as text.
+        config: Plain data, everything resolved: what a worker receives.
+        config_json: The typed experiment spelled out, canonical.
+        contradiction: Why the experiment cannot exist; absent for a sound one.
+    """
+
+    labels: Mapping[str, str | None]
+    choice: str
+    config: Plain
+    key: str
+    code: str
+    config_json: str
+    seed: int
+    batch: int
+    contradiction: SpecError | None
+
+    @property
+    def title(self) -> str:
+        """Short, for people."""
+        shown = ("cluster", "model", "deployment", "schedule", "reshard", "network")
+        named = "/".join(str(self.labels[label]) for label in shown if self.labels[label] is not None)
+        return "/".join(filter(None, (named, self.choice, f"s{self.seed}")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a command asks for: distinct points in order, and where and how they run."""
+
+    name: str
+    points: tuple[Point, ...]
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The command line, sorted by what its settings do."""
+
+    grid: Grid
+    groups: dict[str, object]
+    values: list[Setting]
+    settings: list[Setting]
+
+
+def plan_sweep(command: Command) -> Plan:
+    """Every point of the grid.
+
+    Raises:
+        SpecError: Anything malformed, no point, or no point without a contradiction.
+    """
+    with session():
+        composer = _composer(command)
+        asked = _sorted(command, _grid(command, composer))
+        _check_axes(asked.grid, command)
+        base, named = composer.base(asked.groups)
+        found = [_point(composer, base, named, asked.values, choice) for choice in expand(asked.grid)]
+        settings = Settings.from_plain(composer.joined(base, {}, asked.settings))
+    points = tuple({point.key: point for point in reversed(found)}.values())[::-1]
+    if all(point.contradiction for point in points):
+        assert points[0].contradiction
+        raise points[0].contradiction
+    grid = next((str(setting.values[0]) for setting in command.settings if setting.key == "grid"), NAMELESS)
+    return Plan(name=grid, points=points, settings=settings)
+
+
+def plan_single(command: Command) -> Plan:
+    """The one experiment of a command without axes.
+
+    Raises:
+        SpecError: Anything malformed or contradictory, or several values for a key.
+    """
+    for setting in command.settings:
+        if setting.key == "grid" or len(setting.values) > 1:
+            shown = ",".join(map(str, setting.values))
+            raise SpecError(setting.key, shown, "that is more than one experiment", "start it with runners.sweep")
+    with session():
+        composer = _composer(command)
+        asked = _sorted(command, Grid(axes={}))
+        base, named = composer.base(asked.groups)
+        point = _point(composer, base, named, asked.values, {})
+        settings = Settings.from_plain(composer.joined(base, {}, asked.settings))
+    if point.contradiction:
+        raise point.contradiction
+    return Plan(name="run", points=(point,), settings=settings)
+
+
+def composed(command: Command) -> Plain:
+    """The config before any axis is applied, for ``--cfg job``."""
+    with session():
+        composer = _composer(command)
+        asked = _sorted(command, _grid(command, composer))
+        base, _ = composer.base(asked.groups)
+        return composer.joined(base, {}, [*asked.values, *asked.settings])
+
+
+def _composer(command: Command) -> Composer:
+    presets = (s for s in command.settings if s.key in options.PRESETS)
+    return Composer(tuple(f"+{preset.key}={preset.values[0]}" for preset in presets), command.config_dirs)
+
+
+def _grid(command: Command, composer: Composer) -> Grid:
+    base, _ = composer.base({})
+    for setting in command.settings:
+        if setting.key.startswith("grid."):
+            place(base, setting.key, setting.values[0], add=setting.verb == "add")
+    return grid_from_plain(base.get("grid", {}), several)
+
+
+def _sorted(command: Command, grid: Grid) -> _Asked:
+    asked = _Asked(grid, {}, [], [])
+    axes = set(grid.keys())
+    for setting in command.settings:
+        key = setting.key
+        first = key.partition(".")[0]
+        if key in options.PRESETS or first == "grid":
+            continue
+        axis = f"+{key}" if setting.verb == "add" and key not in axes else key
+        if setting.verb != "delete" and (key in axes or len(setting.values) > 1):
+            asked = replace(asked, grid=pin(asked.grid, axis, setting.values))
+        elif key in options.GROUPS:
+            asked.groups[key] = None if setting.verb == "delete" else setting.values[0]
+        else:
+            (asked.settings if first in SETTING_KEYS else asked.values).append(setting)
+    return asked
+
+
+def _check_axes(grid: Grid, command: Command) -> None:
+    columns: list[tuple[str, Iterable[object]]] = [
+        *((key, values) for block in (*grid.zipped, grid.axes) for key, values in block.items()),
+        *((key, (value,)) for extra in grid.include for key, value in extra.items()),
+    ]
+    for key, values in columns:
+        if key in options.LABELS:
+            for value in values:
+                options.check_choice(key, value, command.config_dirs)
+        else:
+            plain = key.removeprefix("+")
+            options.check_key(plain)
+            if plain.partition(".")[0] not in INPUT_KEYS:
+                fix = f"choose among {', '.join(INPUT_KEYS)} and keys inside them"
+                raise SpecError(f"grid.{plain}", list(values), "it cannot be an axis: no result depends on it", fix)
+
+
+def _point(
+    composer: Composer,
+    base: Plain,
+    named: Mapping[str, str | None],
+    values: Sequence[Setting],
+    choice: Choice,
+) -> Point:
+    groups = {key: value for key, value in choice.items() if key in options.LABELS}
+    more = {key.removeprefix("+"): value for key, value in choice.items() if key not in options.LABELS}
+    chosen = [Setting(k.removeprefix("+"), (v,), "add" if k[0] == "+" else "set") for k, v in choice.items()]
+    config = composer.joined(base, groups, [*values, *(s for s in chosen if s.key in more)])
+    labels = {label: _name(groups.get(label, named.get(label))) for label in options.LABELS}
+    plain = {key: config.get(key) for key in INPUT_KEYS}
+    for group in options.DATA:
+        node = plain[group]
+        if isinstance(node, dict):
+            plain[group] = {"name": labels[group]} | node
+    inputs = read(plain)
+    config_json = json.dumps(resolved(inputs), sort_keys=True, separators=(",", ":"))
+    contradiction = None
+    try:
+        inputs.experiment()
+    except SpecError as error:
+        contradiction = error
+    return Point(
+        labels=labels,
+        choice=", ".join(f"{key}={value}" for key, value in more.items() if key not in OWN_COLUMN),
+        config=plain,
+        key=key_of(config_json, code_hash()),
+        code=code_hash(),
+        config_json=config_json,
+        seed=inputs.seed,
+        batch=inputs.batch,
+        contradiction=contradiction,
+    )
+
+
+def _name(option: object) -> str | None:
+    return None if option is None else str(option)

@@ -1,0 +1,93 @@
+"""What a sweep shows while it runs: a bar on a terminal, a line now and then in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+__all__ = ["Count", "Progress", "progress"]
+
+LINE_EVERY_S = 10.0
+LINE_EVERY_SHARE = 0.1
+
+
+@dataclass(slots=True)
+class Count:
+    """How far a sweep is.
+
+    Attributes:
+        total: Points to run now.
+        workers: How many run side by side, at most.
+    """
+
+    total: int
+    workers: int
+    done: Counter[str] = field(default_factory=Counter)
+    wall_s: float = 0.0
+    started_s: float = field(default_factory=time.monotonic)
+
+    def add(self, status: str, wall_s: float) -> None:
+        """One more point ended."""
+        self.done[status] += 1
+        self.wall_s += wall_s
+
+    @property
+    def left(self) -> int:
+        """Points that have not ended."""
+        return self.total - self.done.total()
+
+    @property
+    def eta_s(self) -> float | None:
+        """Expected seconds to the end, from the mean of the points so far."""
+        ended = self.done.total()
+        return self.wall_s / ended * self.left / self.workers if ended else None
+
+    def __str__(self) -> str:
+        states = ", ".join(f"{count} {status}" for status, count in sorted(self.done.items())) or "none yet"
+        eta = "" if self.eta_s is None or not self.left else f", about {self.eta_s:.0f} s left"
+        return f"{self.done.total()}/{self.total} done ({states}){eta}"
+
+
+class Progress(Protocol):
+    """Shows a count."""
+
+    def show(self, count: Count) -> None:
+        """``count`` may have changed."""
+
+
+@dataclass(slots=True)
+class _Lines:
+    last_s: float = field(default_factory=time.monotonic)
+    last_done: int = 0
+
+    def show(self, count: Count) -> None:
+        now_s, ended = time.monotonic(), count.done.total()
+        far = ended - self.last_done >= LINE_EVERY_SHARE * count.total
+        if ended > self.last_done and (far or now_s - self.last_s > LINE_EVERY_S):
+            self.last_s, self.last_done = now_s, ended
+            print(f"[{now_s - count.started_s:6.1f} s] {count}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Progress]:
+    """The display that suits stderr."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    with Bar(BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task("starting workers", total=total)
+
+        class _Shown:
+            def show(self, count: Count) -> None:
+                bar.update(task, completed=count.done.total(), description=str(count))
+
+        yield _Shown()

@@ -1,0 +1,87 @@
+"""Where and how experiments run: the part of the config that is not the experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from xsim.errors import SpecError
+
+__all__ = ["SETTING_KEYS", "Settings"]
+
+SETTING_KEYS = ("out", "num_workers", "timeout_s", "retries", "retry", "dry_run", "tracking", "ray")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """No result depends on these; ``conf/config.yaml`` says what each means.
+
+    Attributes:
+        tracking_uri: Of the MLflow store; absent if nothing is tracked.
+        ray_address: ``local`` for a Ray of one's own.
+    """
+
+    out: Path
+    num_workers: int | None
+    timeout_s: float | None
+    retries: int
+    retry_failed: bool
+    dry_run: bool
+    tracking_uri: str | None
+    ray_address: str
+
+    def __post_init__(self) -> None:
+        if self.num_workers is not None and self.num_workers < 1:
+            raise SpecError("num_workers", self.num_workers, "nothing would run", "write 1 or more, or null")
+        if self.timeout_s is not None and self.timeout_s <= 0:
+            raise SpecError("timeout_s", self.timeout_s, "it is not positive", "write seconds, or null")
+        if self.retries < 0:
+            raise SpecError("retries", self.retries, "it is negative", "write 0 or more")
+
+    @classmethod
+    def from_plain(cls, config: Mapping[str, object]) -> Settings:
+        """Read the keys ``SETTING_KEYS``."""
+        out = Path(_typed(config, "out", str)).expanduser().resolve()
+        retry = _typed(config, "retry", str)
+        if retry not in ("none", "failed"):
+            raise SpecError("retry", retry, "there is no such policy", "choose one of none, failed")
+        workers, timeout = config["num_workers"], config["timeout_s"]
+        return cls(
+            out=out,
+            num_workers=None if workers is None else _typed(config, "num_workers", int),
+            timeout_s=None if timeout is None else float(_typed(config, "timeout_s", (int, float))),
+            retries=_typed(config, "retries", int),
+            retry_failed=retry == "failed",
+            dry_run=_typed(config, "dry_run", bool),
+            tracking_uri=_tracking_uri(_inside(config, "tracking", "uri"), out),
+            ray_address=str(_inside(config, "ray", "address")),
+        )
+
+
+def _tracking_uri(uri: object, out: Path) -> str | None:
+    if uri is None:
+        return f"sqlite:///{out / 'mlflow.db'}"
+    if uri == "none":
+        return None
+    text = str(uri)
+    for scheme in ("sqlite:///", "file://"):
+        path = text.removeprefix(scheme)
+        if path != text and not path.startswith("/"):
+            return scheme + str(Path(path).resolve())
+    return text
+
+
+def _inside(config: Mapping[str, object], group: str, key: str) -> object:
+    node = config.get(group)
+    if not isinstance(node, Mapping) or key not in node:
+        raise SpecError(f"{group}.{key}", None, "it is missing", f"choose an option of {group}")
+    return node[key]
+
+
+def _typed(config: Mapping[str, object], key: str, kind: type | tuple[type, ...]):  # type: ignore[no-untyped-def]
+    value = config[key]
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        shown = {str: "a text", int: "a whole number", bool: "true or false"}.get(kind, "a number")  # type: ignore[arg-type]
+        raise SpecError(key, value, f"its type is {type(value).__name__}", f"write {shown}")
+    return value

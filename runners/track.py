@@ -1,0 +1,243 @@
+"""The MLflow side: a projection of the result tables for browsing, which can be rebuilt from them at any time.
+
+The process that started the sweep is the only writer, in a thread of its own that the sweep never waits for until the
+end. A row goes to MLflow after it is safe on disk. A run is found again by its tag ``xsim.key``, so nothing is
+doubled; a journal beside the tables spares a repeated sweep the question.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import math
+import os
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runners.options import LABELS
+from xsim.metrics import COLUMNS
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+    from runners.store import Row
+
+__all__ = ["Tracker", "tracked"]
+
+JOURNAL = "tracked.json"
+TAG_LIMIT = 5000  # MLflow cuts longer tags silently
+
+ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+FIGURES = tuple(column.name for column in COLUMNS if column.kind != "text")
+
+
+def tracked(folder: Path, uri: str) -> set[str]:
+    """Keys of the runs of the tables in ``folder`` that the store at ``uri`` has."""
+    try:
+        journal = json.loads((folder / JOURNAL).read_text())
+    except FileNotFoundError:
+        return set()
+    database = _sqlite_file(uri)
+    if journal["uri"] != uri or (database is not None and not database.exists()):
+        return set()
+    return set(journal["keys"])
+
+
+@dataclass(slots=True)
+class Tracker:
+    """Logs rows from a thread; ``close`` waits for it.
+
+    Attributes:
+        uri: Tracking URI, absolute.
+        grid: Name of the MLflow experiment.
+        sweep: Identity of the sweep; its parent run carries it as a tag.
+        folder: Of the tables; the journal lies there.
+        problem: Why tracking stopped, if it did. The tables are not touched by that.
+    """
+
+    uri: str
+    grid: str
+    sweep: str
+    folder: Path
+    about: Mapping[str, str]
+    problem: str = ""
+    _rows: queue.Queue[Row | None] = field(default_factory=queue.Queue)
+    _thread: threading.Thread | None = None
+    _status: str = "FINISHED"
+    _keys: set[str] = field(default_factory=set)
+
+    def add(self, row: Row) -> None:
+        """Log ``row`` when there is time."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
+            self._thread.start()
+        self._rows.put(row)
+
+    def close(self, status: str) -> None:
+        """End the parent run with ``status`` (FINISHED, FAILED or KILLED) after the last row is logged."""
+        if self._thread is None:
+            return
+        self._status = status
+        self._rows.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            with _quiet():
+                self._log_all()
+        except Exception as error:  # noqa: BLE001 - whatever MLflow raises, the sweep goes on
+            self.problem = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        finally:
+            self._write_journal()
+
+    def _log_all(self) -> None:
+        client = _client(self.uri)
+        self._keys = tracked(self.folder, self.uri)
+        experiment, fresh = _experiment(client, self.grid, self.uri)
+        there = {} if fresh else _runs_by_key(client, experiment)
+        parent = self._parent(client, experiment)
+        while (row := self._rows.get()) is not None:
+            key = str(row["key"])
+            old = there.get(key)
+            if old is not None and old[1] == _identity(row):
+                self._keys.add(key)
+                continue
+            if old is not None:
+                client.delete_run(old[0])
+            _log(client, experiment, parent, row)
+            self._keys.add(key)
+        client.set_terminated(parent, self._status)
+
+    def _parent(self, client: MlflowClient, experiment: str) -> str:
+        found = client.search_runs([experiment], f"tags.`xsim.sweep` = '{self.sweep}'", max_results=1)
+        if found:
+            run_id: str = found[0].info.run_id
+            client.update_run(run_id, status="RUNNING")
+            return run_id
+        tags = {"xsim.sweep": self.sweep, **{f"xsim.{key}": value[:TAG_LIMIT] for key, value in self.about.items()}}
+        created: str = client.create_run(experiment, run_name=f"sweep {self.grid}", tags=tags).info.run_id
+        return created
+
+    def _write_journal(self) -> None:
+        from runners.store import write_whole
+
+        if self._keys:
+            text = json.dumps({"uri": self.uri, "keys": sorted(self._keys)})
+            write_whole(self.folder / JOURNAL, text.encode())
+
+
+def _log(client: MlflowClient, experiment: str, parent: str, row: Row) -> None:
+    """One nested run: everything in one batch, and an explicit end."""
+    from mlflow.entities import Metric, Param
+
+    now_ms = int(time.time() * 1000)
+    started_ms = now_ms - int(1000 * float(str(row["wall_s"])))
+    tags = {
+        "mlflow.parentRunId": parent,
+        "xsim.key": str(row["key"]),
+        "xsim.identity": _identity(row),
+        "xsim.status": str(row["status"]),
+        "xsim.reason": str(row["reason"])[:TAG_LIMIT],
+        "xsim.code": str(row["code"]),
+    }
+    run = client.create_run(experiment, start_time=started_ms, tags=tags, run_name=_title(row))
+    run_id = run.info.run_id
+    metrics = [Metric(name, value, now_ms, 0) for name, value in _figures(row)]
+    params = [Param(name, str(row[name])) for name in (*LABELS, "seed", "batch", "point") if row[name] not in (None, "")]
+    client.log_batch(run_id, metrics=metrics, params=params)
+    client.log_text(run_id, json.dumps(json.loads(str(row["config_json"])), indent=1), "config.json")
+    client.set_terminated(run_id, "FINISHED" if row["status"] in ("ok", "does_not_fit", "invalid") else "FAILED")
+
+
+def _figures(row: Row) -> Iterator[tuple[str, float]]:
+    """Figures that MLflow can hold: it mangles infinities and counts NaN as 0."""
+    for name in FIGURES:
+        value = row[name]
+        if isinstance(value, int | float) and math.isfinite(value):
+            yield name, float(value)
+
+
+def _identity(row: Row) -> str:
+    """Differs if the same key was run again."""
+    return f"{row['status']} {row['attempt']} {row['wall_s']}"
+
+
+def _title(row: Row) -> str:
+    named = [row[name] for name in ("cluster", "model", "schedule", "reshard", "network", "point")]
+    return "/".join([*(str(name) for name in named if name), f"s{row['seed']}"])
+
+
+def _client(uri: str) -> MlflowClient:
+    """A client whose store is ready: two sweeps that met on a new database would break it, so one waits."""
+    os.environ.update(ENVIRONMENT)
+    os.environ.pop("MLFLOW_RUN_ID", None)  # a shell's run would capture ours
+    from mlflow import MlflowClient
+
+    database = _sqlite_file(uri)
+    if database is None:
+        return MlflowClient(uri)
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with database.with_name(f".{database.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        client = MlflowClient(uri)
+        client.search_experiments(max_results=1)
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+    return client
+
+
+def _experiment(client: MlflowClient, name: str, uri: str) -> tuple[str, bool]:
+    """Id of the experiment ``name``, and whether it is new."""
+    found = client.get_experiment_by_name(name)
+    if found is not None:
+        return found.experiment_id, False
+    database = _sqlite_file(uri)
+    location = None if database is None else (database.parent / "mlflow-artifacts" / name).as_uri()
+    return client.create_experiment(name, artifact_location=location), True
+
+
+def _runs_by_key(client: MlflowClient, experiment: str) -> dict[str, tuple[str, str]]:
+    """Id and identity of every run, by key."""
+    runs: dict[str, tuple[str, str]] = {}
+    token: str | None = None
+    while True:
+        page = client.search_runs([experiment], max_results=1000, page_token=token)
+        for run in page:
+            if "xsim.key" in run.data.tags:
+                identity = run.data.tags["xsim.identity"] if run.info.status != "RUNNING" else ""
+                runs[run.data.tags["xsim.key"]] = (run.info.run_id, identity)
+        token = page.token
+        if not token:
+            return runs
+
+
+def _sqlite_file(uri: str) -> Path | None:
+    return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """MLflow's and its database migrations' chatter goes nowhere."""
+    import logging
+
+    names: Sequence[str] = ("mlflow", "alembic")
+    levels = [logging.getLogger(name).level for name in names]
+    for name in names:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        for name, level in zip(names, levels, strict=True):
+            logging.getLogger(name).setLevel(level)

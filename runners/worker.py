@@ -1,0 +1,85 @@
+"""One simulation after another, in a process of its own.
+
+Only plain data goes in and out: a config, and an outcome whose errors are text. A worker writes no file and knows no
+Hydra, Arrow or MLflow; whatever goes wrong in a simulation is an answer, never an exception.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import TypedDict
+
+from runners.inputs import code_hash, read
+from xsim.errors import SpecError
+from xsim.experiment import DoesNotFitError, Result, run
+
+__all__ = ["Outcome", "Worker", "attempted", "simulate"]
+
+
+class Outcome(TypedDict):
+    """What became of one simulation.
+
+    Attributes:
+        status: ok, failed, timeout, crashed, out_of_memory, does_not_fit or invalid.
+        reason: One line; empty if ok.
+        details: Traceback of a failure, else empty.
+        metrics: By column name; empty unless ok.
+        wall_s: Time that it took here.
+    """
+
+    status: str
+    reason: str
+    details: str
+    metrics: dict[str, float | int | bool | str]
+    wall_s: float
+
+
+def simulate(config: Mapping[str, object]) -> Outcome:
+    """Run the experiment that the plain ``config`` describes."""
+    return attempted(lambda: run(read(config).experiment()))[1]
+
+
+def attempted(work: Callable[[], Result]) -> tuple[Result | None, Outcome]:
+    """The result of ``work``, if there is one, and its outcome."""
+    started = time.perf_counter()
+    result: Result | None = None
+    status, details, reason = "ok", "", ""
+    try:
+        result = work()
+    except SpecError as error:
+        status, reason = "invalid", str(error)
+    except DoesNotFitError as error:
+        status, reason = "does_not_fit", str(error)
+    except MemoryError:
+        status, reason = "out_of_memory", "the simulation needs more memory than its process may use"
+    except Exception as error:  # noqa: BLE001 - a defect anywhere below becomes a row with its traceback
+        status, reason, details = "failed", f"{type(error).__name__}: {error}", traceback.format_exc()
+    return result, Outcome(
+        status=status,
+        reason=" ".join(reason.split()),
+        details=details,
+        metrics={} if result is None else dict(result.metrics.row()),
+        wall_s=time.perf_counter() - started,
+    )
+
+
+class Worker:
+    """Ray makes an actor of it."""
+
+    def __init__(self, memory_bytes: int | None) -> None:
+        """Allow ``memory_bytes`` of data, so that too large a simulation ends as an answer and not as a dead process."""
+        if memory_bytes is not None:
+            with contextlib.suppress(ValueError):  # an administrator's limit is lower: that one holds
+                resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, resource.RLIM_INFINITY))
+
+    def code(self) -> str:
+        """Which simulator runs here."""
+        return code_hash()
+
+    def simulate(self, config: Mapping[str, object]) -> Outcome:
+        """See ``simulate``."""
+        return simulate(config)

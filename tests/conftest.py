@@ -1,0 +1,24 @@
+"""Profiles of the property tests, and where the reference data lies."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("fast", max_examples=40, derandomize=True, deadline=None)
+settings.register_profile(
+    "soak", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+
+@pytest.fixture(scope="session")
+def reference_data() -> Path:
+    """The folder that holds measured/, netref/ and planner_data/; the test is skipped where there is none."""
+    folder = os.environ.get("XSIM_REFERENCE_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("XSIM_REFERENCE_DATA names no folder with reference data")
+    return Path(folder)

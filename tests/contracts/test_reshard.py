@@ -1,0 +1,90 @@
+"""What every resharding strategy must do, whoever wrote it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import SITE, disjoint_layouts, overlapping_layouts, with_rings
+from xsim.families import members
+from xsim.plan.comm import CommPlan, Transfer, ranks_of
+from xsim.plan.contracts import Reshard
+from xsim.plan.judge import verify_move, verify_reduce
+from xsim.plan.layout import Layout, pieces
+
+EACH = pytest.mark.parametrize("strategy", [pytest.param(cls(), id=name) for name, cls in members("reshard")])
+
+
+@EACH
+@given(pair=disjoint_layouts(2, 2), element_bytes=st.integers(1, 4))
+def test_move_delivers(strategy: Reshard, pair: tuple[Layout, Layout], element_bytes: int) -> None:
+    plan = strategy.move(*pair, SITE)
+
+    verify_move(plan, *pair)
+    verify_move(with_rings(plan, element_bytes), *pair, element_bytes)
+
+
+@EACH
+@given(pair=overlapping_layouts())
+def test_move_delivers_where_a_rank_is_in_both(strategy: Reshard, pair: tuple[Layout, Layout]) -> None:
+    plan = strategy.move(*pair, SITE)
+
+    verify_move(plan, *pair)
+    verify_move(with_rings(plan), *pair)
+
+
+@EACH
+@given(many=disjoint_layouts(2, 4), element_bytes=st.integers(1, 4))
+def test_reduce_counts_every_group_once(strategy: Reshard, many: tuple[Layout, ...], element_bytes: int) -> None:
+    plan = strategy.reduce(many, SITE)
+
+    verify_reduce(plan, many)
+    verify_reduce(with_rings(plan, element_bytes), many, element_bytes)
+
+
+@EACH
+@given(pair=disjoint_layouts(2, 2))
+def test_move_sends_at_least_what_is_missing(strategy: Reshard, pair: tuple[Layout, Layout]) -> None:
+    source, target = pair
+    sent = int(with_rings(strategy.move(source, target, SITE)).sent_bytes().sum())
+
+    assert sent >= sum(len(target.held(i)) for i in range(len(target.ranks)))
+
+
+@EACH
+@given(many=disjoint_layouts(2, 4))
+def test_reduce_sends_at_least_what_a_sum_needs(strategy: Reshard, many: tuple[Layout, ...]) -> None:
+    """Per element, all groups but one send to be summed and all but one receive; copies of a replica only receive."""
+    sent = int(with_rings(strategy.reduce(many, SITE)).sent_bytes().sum())
+    copies = sum((len(layout.ranks) - 1) * layout.size for layout in many if layout.replicated)
+
+    assert sent >= 2 * (len(many) - 1) * many[0].size + copies
+
+
+@EACH
+@given(many=disjoint_layouts(2, 3))
+def test_steps_are_real_and_repeatable(strategy: Reshard, many: tuple[Layout, ...]) -> None:
+    for plan in (strategy.move(many[0], many[1], SITE), strategy.reduce(many, SITE)):
+        assert all(step.span and len(set(ranks_of(step))) > 1 for step in plan.steps)
+    assert strategy.reduce(many, SITE) == strategy.reduce(many, SITE)
+
+
+@EACH
+def test_equal_shards_move_one_to_one(strategy: Reshard) -> None:
+    source, target = Layout.even((0, 1, 2), 12), Layout.even((5, 4, 3), 12)
+
+    moved = by_pair(strategy.move(source, target, SITE))
+
+    assert moved == {(0, 5): range(4), (1, 4): range(4, 8), (2, 3): range(8, 12)}
+
+
+def by_pair(plan: CommPlan) -> dict[tuple[int, int], range]:
+    """What goes from rank to rank; the spans of a pair follow one another."""
+    spans: dict[tuple[int, int], range] = {}
+    for step in plan.steps:
+        assert isinstance(step, Transfer)
+        earlier = spans.get((step.src, step.dst), step.span)
+        (joined,) = pieces((earlier.start, step.span.stop))
+        spans[step.src, step.dst] = joined
+    return spans

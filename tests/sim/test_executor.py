@@ -1,0 +1,101 @@
+"""The executor on workloads made by hand: closed forms, order, deadlock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from xsim.errors import PlanError
+from xsim.fabric.fabric import Fabric, Link
+from xsim.fabric.transfers import TransferGraph, concatenate, line
+from xsim.families import build
+from xsim.plan.workload import Action, Body, Compute, Move, Program, Ready, Sync, Workload
+from xsim.sim.executor import execute
+from xsim.sim.timeline import Timeline
+from xsim.spec.deployment import DeviceGroup
+
+FORWARD_PS, BACKWARD_PS = 1_000, 2_000
+
+
+def fabric(ranks: int, latency_ps: int = 0) -> Fabric:
+    """A link per ordered pair of neighbours, both ways, at 1 byte per picosecond."""
+    pairs = [(a, b) for a in range(ranks) for b in range(ranks) if a != b]
+    number = {pair: index for index, pair in enumerate(pairs)}
+    return Fabric(
+        bandwidth_bytes_per_s=np.full(len(pairs), 1e12),
+        latency_ps=np.full(len(pairs), latency_ps, dtype=np.int64),
+        links=tuple(Link(f"{a}>{b}", "nic") for a, b in pairs),
+        hosts=tuple(range(ranks)),
+        router=lambda a, b: () if a == b else (number[a, b],),
+    )
+
+
+def send(src: int, dst: int, size: int) -> TransferGraph:
+    return concatenate([(line(src, dst, range(size)), [()])], [[src], [dst]])
+
+
+def pipeline(schedule: str, stages: int, micro_batches: int, size: int = 0, *, sync: bool = False) -> Workload:
+    """One rank per stage, all alike; ``sync`` lets the stages meet in a chain of transfers at the end."""
+    member = build("schedule", {"name": schedule})
+    ready = (Ready(0),) if sync else ()
+    bodies: Mapping[tuple[str, int], Body] = {
+        ("F", 0): Body((Compute("mlp", (FORWARD_PS,)),)),
+        ("B", 0): Body((Compute("mlp", (BACKWARD_PS,)), *ready)),
+        ("U", 0): Body(()),
+    }
+    programs = tuple(
+        Program(0, s, 0, DeviceGroup(ranks=(s,), samples=1), member.order(s, stages, micro_batches), bodies)
+        for s in range(stages)
+    )
+    forward = [Move(s, s + 1, "F", 0, 0, send(s, s + 1, size)) for s in range(stages - 1)]
+    backward = [Move(s + 1, s, "B", 0, 0, send(s + 1, s, size)) for s in range(stages - 1)]
+    chain = concatenate([(line(s, s + 1, range(size)), [()]) for s in range(stages - 1)], [[s] for s in range(stages)])
+    syncs = (Sync(tuple(range(stages)), "dense", range(1, 2), size, chain),) if sync else ()
+    return Workload(programs, (*forward, *backward), syncs)
+
+
+def run(workload: Workload, network: str, latency_ps: int = 0) -> Timeline:
+    wires = fabric(len(workload.programs), latency_ps)
+    return execute(workload, build("network", {"name": network}).open(wires, 0), wires)
+
+
+@pytest.mark.parametrize("network", ["analytic", "flow"])
+@pytest.mark.parametrize("schedule", ["gpipe", "one_f_one_b"])
+@pytest.mark.parametrize(("stages", "micro_batches"), [(1, 1), (2, 1), (2, 8), (4, 4), (4, 16), (7, 3)])
+def test_bubble_share_of_equal_stages(network: str, schedule: str, stages: int, micro_batches: int) -> None:
+    timeline = run(pipeline(schedule, stages, micro_batches), network)
+
+    busy_ps = micro_batches * (FORWARD_PS + BACKWARD_PS)
+    bubble = Fraction(timeline.makespan_ps - busy_ps, timeline.makespan_ps)
+    assert bubble == Fraction(stages - 1, micro_batches + stages - 1)
+
+
+@pytest.mark.parametrize("network", ["analytic", "flow"])
+def test_a_transfer_delays_the_next_stage(network: str) -> None:
+    timeline = run(pipeline("gpipe", 2, 1, size=300), network, latency_ps=50)
+
+    assert timeline.makespan_ps == 2 * (FORWARD_PS + BACKWARD_PS) + 2 * (300 + 50)
+
+
+@pytest.mark.parametrize("network", ["analytic", "flow"])
+def test_a_sync_waits_for_its_last_member(network: str) -> None:
+    timeline = run(pipeline("one_f_one_b", 2, 1, size=100, sync=True), network)
+
+    forward_and_back = 2 * (FORWARD_PS + BACKWARD_PS) + 2 * 100
+    assert timeline.reached_ps.tolist() == [forward_and_back, forward_and_back - BACKWARD_PS - 100]
+    assert timeline.released_ps[0].tolist() == timeline.reached_ps.tolist()
+    assert timeline.synced_ps.tolist() == [forward_and_back + 100] * 2
+    assert timeline.done_ps[0].tolist() == [forward_and_back + 100] * 2
+
+
+def test_a_schedule_that_waits_for_itself_is_named() -> None:
+    good = pipeline("gpipe", 2, 1)
+    first = good.programs[0]
+    backward_first = (Action("B", 0), Action("F", 0))
+    bad = Program(0, 0, 0, first.devices, backward_first, first.bodies)
+
+    with pytest.raises(PlanError, match="program 0 waits for ever in B0; 2 programs hang"):
+        run(Workload((bad, good.programs[1]), good.moves, ()), "analytic")

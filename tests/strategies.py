@@ -1,0 +1,104 @@
+"""Inputs for property tests, and small stand-ins for what a member is given besides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+
+from xsim.fabric.fabric import Fabric
+from xsim.fabric.transfers import TransferGraph
+from xsim.plan.collective.ring import Ring
+from xsim.plan.comm import Collective, CommPlan, lower_plan
+from xsim.plan.contracts import Estimate
+from xsim.plan.layout import Layout
+from xsim.spec.deployment import DeploymentPlan
+
+__all__ = [
+    "FABRIC",
+    "SITE",
+    "collectives",
+    "disjoint_layouts",
+    "layouts_on",
+    "overlapping_layouts",
+    "rank_tuples",
+    "with_rings",
+]
+
+DEVICES_PER_HOST = 4
+RANKS = 40
+
+FABRIC = Fabric(
+    bandwidth_bytes_per_s=np.ones(1),
+    latency_ps=np.zeros(1, dtype=np.int64),
+    links=(),
+    hosts=tuple(rank // DEVICES_PER_HOST for rank in range(RANKS)),
+    router=lambda _src, _dst: (0,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StandInSite:
+    """A site with wires and no opinions."""
+
+    fabric: Fabric = FABRIC
+
+    def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
+        return 0
+
+    def simulate(self, deployment: DeploymentPlan) -> Estimate:
+        return Estimate(training_time_ps=0, fits=True)
+
+
+SITE = StandInSite()
+
+
+def with_rings(plan: CommPlan, element_bytes: int = 1) -> TransferGraph:
+    """``plan`` lowered with rings, all ranks in one party."""
+    return lower_plan(plan, (range(RANKS),), lambda step: Ring().expand(step, FABRIC), element_bytes)
+
+
+def rank_tuples(most: int, below: int = RANKS) -> st.SearchStrategy[tuple[int, ...]]:
+    """1 to ``most`` distinct ranks in any order."""
+    return st.lists(st.integers(0, below - 1), min_size=1, max_size=most, unique=True).map(tuple)
+
+
+@st.composite
+def layouts_on(draw: st.DrawFn, ranks: tuple[int, ...], size: int) -> Layout:
+    """A layout of ``size`` elements on ``ranks``: even three times in four, replicated one time in three."""
+    replicated = draw(st.sampled_from([False, False, True]))
+    if draw(st.sampled_from([True, True, True, False])):
+        return Layout.even(ranks, size, replicated=replicated)
+    inner = draw(st.lists(st.integers(0, size), min_size=len(ranks) - 1, max_size=len(ranks) - 1))
+    return Layout(ranks, (0, *sorted(inner), size), replicated)
+
+
+@st.composite
+def disjoint_layouts(draw: st.DrawFn, least: int = 2, most: int = 4) -> tuple[Layout, ...]:
+    """Layouts of one tensor of any size, each on 1 to 8 shuffled ranks that no other has."""
+    size = draw(st.integers(1, 60))
+    degrees = draw(st.lists(st.integers(1, 8), min_size=least, max_size=most))
+    pool = iter(draw(st.permutations(range(RANKS))))
+    return tuple(draw(layouts_on(tuple(next(pool) for _ in range(degree)), size)) for degree in degrees)
+
+
+@st.composite
+def overlapping_layouts(draw: st.DrawFn) -> tuple[Layout, Layout]:
+    """Two layouts of one tensor, on ranks of which some hold a part in both."""
+    size = draw(st.integers(1, 60))
+    source, target = (draw(layouts_on(draw(rank_tuples(8, below=10)), size)) for _ in range(2))
+    return source, target
+
+
+@st.composite
+def collectives(draw: st.DrawFn) -> Collective:
+    """Any kind, on 1 to 9 ranks in any order, on a span of any size and place, evenly cut or not."""
+    ranks, start, size = draw(rank_tuples(9)), draw(st.integers(0, 5)), draw(st.integers(1, 40))
+    kind = draw(st.sampled_from(["all_reduce", "all_gather", "reduce_scatter", "broadcast"]))
+    root = draw(st.integers(0, len(ranks) - 1)) if kind == "broadcast" else None
+    span, cuts = range(start, start + size), None
+    if draw(st.booleans()):
+        inner = st.lists(st.integers(start, start + size), min_size=len(ranks) - 1, max_size=len(ranks) - 1)
+        cuts = (start, *sorted(draw(inner)), start + size)
+    return Collective(kind, ranks, span, root=root, cuts=cuts)

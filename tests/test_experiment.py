@@ -1,0 +1,145 @@
+"""The whole: every combination finishes, is accounted for, and repeats itself."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from tests.account_checker import check_account
+from tests.examples import TINY, experiments, load, scenario
+from xsim.experiment import DoesNotFitError, Experiment, run
+from xsim.families import build, names
+from xsim.spec.cluster import ClusterSpec
+from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
+from xsim.spec.model import ModelSpec
+from xsim.spec.scenario import Scenario
+
+FIG4 = scenario("fig4", "llama2_7b", "fig4_7b")
+SMALL = replace(FIG4, model=replace(load(ModelSpec, "llama2_7b"), seq_len=256))
+
+
+@pytest.mark.parametrize("reshard", names("reshard"))
+@pytest.mark.parametrize("schedule", names("schedule"))
+@pytest.mark.parametrize("network", names("network"))
+@pytest.mark.parametrize("topology", names("topology"))
+def test_every_combination_finishes_and_is_accounted_for(
+    reshard: str, schedule: str, network: str, topology: str
+) -> None:
+    chosen = {"reshard": reshard, "schedule": schedule, "network": network, "topology": topology}
+    members = {family: build(family, {"name": name}) for family, name in chosen.items()}
+
+    result = run(Experiment(scenario=SMALL, memory="report", verify=True, **members))
+
+    check_account(result.workload, result.timeline)
+    assert result.account.causes_ps.sum(axis=1).tolist() == [result.timeline.makespan_ps] * 10
+
+
+@settings(max_examples=25)
+@given(experiment=experiments())
+def test_folding_changes_no_number(experiment: Experiment) -> None:
+    folded, walked = run(experiment), run(replace(experiment, fold=False, verify=True))
+
+    check_account(folded.workload, folded.timeline)
+    check_account(walked.workload, walked.timeline)
+    assert (walked.timeline.walk >= 0).all()
+    assert folded.timeline.makespan_ps == walked.timeline.makespan_ps
+    assert np.array_equal(folded.account.causes_ps, walked.account.causes_ps)
+    assert np.array_equal(folded.account.operators_ps, walked.account.operators_ps)
+    assert folded.metrics == walked.metrics
+
+
+@settings(max_examples=15)
+@given(experiment=experiments())
+def test_reuse_changes_no_number(experiment: Experiment) -> None:
+    afresh = replace(experiment, network=build("network", {"name": "flow", "reuse": False}))
+
+    assert run(experiment).metrics == run(afresh).metrics
+
+
+def test_most_of_fig4_is_folded_where_nothing_disturbs_it() -> None:
+    members = {"network": build("network", {"name": "analytic"})}
+
+    timeline = run(Experiment(scenario=SMALL, memory="report", **members)).timeline
+
+    assert (timeline.walk < 0).all()
+
+
+def test_the_same_experiment_gives_the_same_bytes() -> None:
+    experiment = Experiment(scenario=SMALL, memory="report")
+
+    first, second = run(experiment), run(pickle.loads(pickle.dumps(experiment)))
+
+    assert pickle.dumps(first.metrics) == pickle.dumps(second.metrics)
+    for name in ("program", "start_ps", "end_ps", "reached_ps", "synced_ps"):
+        assert np.array_equal(getattr(first.timeline, name), getattr(second.timeline, name))
+
+
+def test_a_heterogeneous_twin_with_equal_devices_gives_the_same_numbers() -> None:
+    cluster = load(ClusterSpec, "h100x4_a100x4")
+    fast = cluster.hosts[0]
+    alike = replace(cluster, hosts=(replace(fast, count=2),))
+    slot = fast.devices[0]
+    renamed = replace(slot, device=replace(slot.device, name="other"), count=2)
+    twin = replace(cluster, hosts=(fast, replace(fast, devices=(renamed, replace(slot, count=2)))))
+    plan = DeploymentPlan(
+        replicas=tuple(
+            Replica(
+                micro_batch=2,
+                micro_batches=4,
+                stages=(
+                    Stage(groups=(DeviceGroup(ranks=(base, base + 1), samples=2),), layers=(range(1, 3),)),
+                    Stage(groups=(DeviceGroup(ranks=(base + 4, base + 5), samples=2),), layers=(range(3, 5),)),
+                ),
+            )
+            for base in (0, 2)
+        )
+    )
+
+    def metrics(hosts: ClusterSpec, reshard: str) -> object:
+        question = Scenario(cluster=hosts, model=TINY, batch=16, deployment=plan)
+        return run(Experiment(scenario=question, reshard=build("reshard", {"name": reshard}))).metrics
+
+    for reshard in names("reshard"):
+        assert metrics(alike, reshard) == metrics(twin, reshard)
+
+
+def test_the_uniform_planner_and_the_same_plan_given_agree() -> None:
+    question = replace(FIG4, cluster=load(ClusterSpec, "gpt3_1024"), deployment=None, batch=1024)
+    uniform = Experiment(
+        scenario=replace(question, cluster=_first_hosts(question.cluster, 2), batch=16),
+        planner=build("planner", {"name": "uniform", "tp": 4, "pp": 2}),
+        memory="report",
+    )
+    planned = run(uniform)
+
+    given_plan = replace(uniform.scenario, deployment=planned.deployment)
+    again = run(Experiment(scenario=given_plan, memory="report"))
+
+    assert again.metrics == planned.metrics
+    assert planned.account.cause_ps("straggler_wait").sum() == 0
+
+
+def test_memory_is_enforced_or_reported() -> None:
+    huge = replace(FIG4, model=replace(FIG4.model, hidden=16384, ffn=65536))
+
+    with pytest.raises(DoesNotFitError, match=r"rank \d+ .* needs .* and has .* too little"):
+        run(Experiment(scenario=huge))
+    assert not run(Experiment(scenario=huge, memory="report")).metrics.fits
+
+
+def test_every_pair_of_strategies_moves_the_same_gradients() -> None:
+    sizes = []
+    for reshard, network in itertools.product(names("reshard"), names("network")):
+        members = {"reshard": build("reshard", {"name": reshard}), "network": build("network", {"name": network})}
+        workload = run(Experiment(scenario=SMALL, memory="report", **members)).workload
+        sizes.append([(sync.layers, sync.size_bytes) for sync in workload.syncs])
+    assert all(size == sizes[0] for size in sizes)
+
+
+def _first_hosts(cluster: ClusterSpec, count: int) -> ClusterSpec:
+    return replace(cluster, hosts=(replace(cluster.hosts[0], count=count),))

@@ -1,0 +1,171 @@
+"""The time account: for every rank, each picosecond of the iteration under exactly one cause.
+
+A rank computes or updates; inside an action it waits for slower ranks of its group (``straggler_wait``) or takes part
+in a collective of the group (``tp_comm``); between actions it waits as ``xsim.waits`` says. Every interval is added to
+its own cause, none is what remains of another, and they sum to the makespan.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xsim.plan.workload import Body, Collect, Compute, Workload
+from xsim.sim.timeline import Timeline
+from xsim.waits import CAUSES, COMPUTE, OPTIMIZER, STRAGGLER_WAIT, TP_COMM, Ints, waits
+
+__all__ = ["OPERATORS", "Account", "account"]
+
+OPERATORS = (
+    *("attention", "mlp", "layernorm", "embedding", "head", "optimizer"),
+    *("attention_comm", "mlp_comm", "layernorm_comm", "embedding_comm", "head_comm", "grad_sync"),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Account:
+    """Time of R ranks by cause and by operator.
+
+    Attributes:
+        ranks: Global ranks of the deployment, sorted, R.
+        program: Program of each rank, R.
+        causes_ps: By ``CAUSES``, R x 6; a row sums to the makespan.
+        operators: Operator kinds: ``OPERATORS``, then others in the order in which they occur.
+        operators_ps: R x K. Of a computing kind what the rank itself computed; of ``<kind>_comm`` the collectives that
+            belong to that kind; of ``grad_sync`` the time with at least one gradient sync of the rank under way, from
+            the release of its last member to the result, whether hidden behind computation or not.
+        makespan_ps: The iteration.
+    """
+
+    ranks: Ints
+    program: Ints
+    causes_ps: Ints
+    operators: tuple[str, ...]
+    operators_ps: Ints
+    makespan_ps: int
+
+    def cause_ps(self, cause: str) -> Ints:
+        """Time of each rank under ``cause``, R."""
+        column: Ints = self.causes_ps[:, CAUSES.index(cause)]
+        return column
+
+
+def account(workload: Workload, timeline: Timeline) -> Account:
+    """Who spent which time on what.
+
+    Cost: a pass over the columns, and per distinct (program, kind, chunk) one over its body.
+    """
+    operators = _operators(workload)
+    sizes = [len(program.devices.ranks) for program in workload.programs]
+    first = np.concatenate(([0], np.cumsum(sizes)))
+    program = np.repeat(np.arange(len(sizes)), sizes)
+    causes_ps = _waited_ps(workload, timeline)[program]
+    operators_ps = np.zeros((len(program), len(operators)), dtype=np.int64)
+    operators_ps[:, operators.index("grad_sync")] = _syncing_ps(workload, timeline)[program]
+    bodies: dict[Body, _Body] = {}
+    for index, body, times, collects_ps in _uses(workload, timeline):
+        if body not in bodies:
+            bodies[body] = _Body.of(body, sizes[index], operators)
+        rows = slice(first[index], first[index + 1])
+        causes_ps[rows] += times * bodies[body].causes_ps
+        causes_ps[rows, TP_COMM] += sum(collects_ps)
+        operators_ps[rows] += times * bodies[body].operators_ps
+        np.add.at(operators_ps[rows].T, bodies[body].collects, np.array(collects_ps, dtype=np.int64)[:, None])
+    ranks = np.array([rank for each in workload.programs for rank in each.devices.ranks], dtype=np.int64)
+    order = np.argsort(ranks)
+    return Account(ranks[order], program[order], causes_ps[order], operators, operators_ps[order], timeline.makespan_ps)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Body:
+    """What one run of a body takes, apart from the duration of its collectives.
+
+    Attributes:
+        causes_ps, operators_ps: Per rank of the group, n x 6 and n x K.
+        collects: Operator column of each collective.
+    """
+
+    causes_ps: Ints
+    operators_ps: Ints
+    collects: list[int]
+
+    @classmethod
+    def of(cls, body: Body, ranks: int, operators: Sequence[str]) -> _Body:
+        causes_ps = np.zeros((ranks, len(CAUSES)), dtype=np.int64)
+        operators_ps = np.zeros((ranks, len(operators)), dtype=np.int64)
+        by_kind: dict[str, list[tuple[int, ...]]] = defaultdict(list)
+        for step in body.steps:
+            if isinstance(step, Compute):
+                by_kind[step.kind].append(step.durations_ps)
+        for kind, durations in by_kind.items():
+            each = np.array(durations, dtype=np.int64)
+            own = each.sum(axis=0)
+            operators_ps[:, operators.index(kind)] += own
+            causes_ps[:, OPTIMIZER if kind == "optimizer" else COMPUTE] += own
+            causes_ps[:, STRAGGLER_WAIT] += (each.max(axis=1)[:, None] - each).sum(axis=0)
+        collects = [operators.index(f"{step.kind}_comm") for step in body.steps if isinstance(step, Collect)]
+        return cls(causes_ps, operators_ps, collects)
+
+
+def _operators(workload: Workload) -> tuple[str, ...]:
+    found = dict.fromkeys(OPERATORS)
+    for body in {body: None for program in workload.programs for body in program.bodies.values()}:
+        for step in body.steps:
+            if isinstance(step, Compute):
+                found.setdefault(step.kind)
+            elif isinstance(step, Collect):
+                found.setdefault(f"{step.kind}_comm")
+    return tuple(found)
+
+
+def _uses(workload: Workload, timeline: Timeline) -> Iterator[tuple[int, Body, int, list[int]]]:
+    """(program, body, how often it ran, total duration of each of its collectives)."""
+    kinds, kind = np.unique(timeline.kind, return_inverse=True)
+    chunks = int(timeline.chunk.max()) + 1
+    key = (timeline.program * len(kinds) + kind) * chunks + timeline.chunk
+    order = np.argsort(key, kind="stable")
+    bounds = np.flatnonzero(np.diff(key[order], prepend=-1, append=-1))
+    lengths = np.array([len(walk) for walk in timeline.collects], dtype=np.int64)
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    durations = np.diff(np.concatenate((np.zeros((0, 2), dtype=np.int64), *timeline.collects)))[:, 0]
+    for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        row = order[start]
+        index = int(timeline.program[row])
+        body = workload.programs[index].bodies[str(timeline.kind[row]), int(timeline.chunk[row])]
+        walks = timeline.walk[order[start:stop]]
+        walks = walks[walks >= 0]
+        folds = stop - start - len(walks)
+        totals = np.zeros(0, dtype=np.int64)
+        if folds:
+            totals = folds * np.array(timeline.folded.get(body, ()), dtype=np.int64)
+        if len(walks):
+            walked = durations[offsets[walks][:, None] + np.arange(lengths[walks[0]])].sum(axis=0)
+            totals = walked + totals if folds else walked
+        yield index, body, stop - start, totals.tolist()
+
+
+def _waited_ps(workload: Workload, timeline: Timeline) -> Ints:
+    """Time between actions by cause, P x 6."""
+    found = waits(workload, timeline)
+    waited_ps = np.zeros((len(workload.programs), len(CAUSES)), dtype=np.int64)
+    np.add.at(waited_ps, (found.program, found.cause), found.end_ps - found.start_ps)
+    return waited_ps
+
+
+def _syncing_ps(workload: Workload, timeline: Timeline) -> Ints:
+    """Length of the union of each program's syncs, from the last member's release to the program's result, P."""
+    under_way: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for sync, released, done in zip(workload.syncs, timeline.released_ps, timeline.done_ps, strict=True):
+        start = int(released.max())
+        for program, end in zip(sync.programs, done.tolist(), strict=True):
+            under_way[program].append((start, end))
+    syncing_ps = np.zeros(len(workload.programs), dtype=np.int64)
+    for program, intervals in under_way.items():
+        covered_ps = 0
+        for start, end in sorted(intervals):
+            syncing_ps[program] += max(0, end - max(start, covered_ps))
+            covered_ps = max(covered_ps, end)
+    return syncing_ps

@@ -1,0 +1,163 @@
+"""The whole program: scenario, deployment, workload, timeline, metrics.
+
+``run(experiment)`` is a function of its argument: same experiment, same result, to the picosecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal
+
+from xsim.account import Account, account
+from xsim.errors import XsimError
+from xsim.fabric.fabric import Fabric, Topology
+from xsim.families import build
+from xsim.metrics import Metrics, measure
+from xsim.plan.comm import CommPlan
+from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Estimate, Planner, Reshard, Schedule, Site
+from xsim.plan.judge import verify_move, verify_reduce
+from xsim.plan.layout import Layout
+from xsim.plan.lower import lower, lower_comm
+from xsim.plan.memory import Verdict, deployment_memory
+from xsim.plan.walk import walk
+from xsim.plan.workload import Workload
+from xsim.sim.contracts import NetworkBackend, NetworkStats
+from xsim.sim.executor import execute
+from xsim.sim.timeline import Timeline
+from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.scenario import Scenario, check_deployment
+
+__all__ = ["DoesNotFitError", "Experiment", "Result", "run"]
+
+
+class DoesNotFitError(XsimError):
+    """Some rank needs more memory than its device has; the message names it, the shortfall and a way out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A scenario and one member of every family: all that a result depends on.
+
+    Attributes:
+        seed: For backends that draw random numbers.
+        memory: ``enforce`` raises ``DoesNotFitError`` before simulating, ``report`` simulates all the same.
+        verify: Let the judge prove every communication plan of the run.
+        fold: False walks every action step by step: slower, and no number may change.
+    """
+
+    scenario: Scenario
+    planner: Planner = field(default_factory=partial(build, "planner", {"name": "given"}))
+    reshard: Reshard = field(default_factory=partial(build, "reshard", {"name": "lcm"}))
+    collective: CollectiveAlgorithm = field(default_factory=partial(build, "collective", {"name": "ring"}))
+    schedule: Schedule = field(default_factory=partial(build, "schedule", {"name": "one_f_one_b"}))
+    compute: ComputeModel = field(default_factory=partial(build, "compute", {"name": "roofline"}))
+    topology: Topology = field(default_factory=partial(build, "topology", {"name": "clos"}))
+    network: NetworkBackend = field(default_factory=partial(build, "network", {"name": "flow"}))
+    seed: int = 0
+    memory: Literal["enforce", "report"] = "enforce"
+    verify: bool = False
+    fold: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What came out, and all that explains it."""
+
+    metrics: Metrics
+    account: Account
+    timeline: Timeline
+    workload: Workload
+    deployment: DeploymentPlan
+    memory: Verdict
+    fabric: Fabric
+    network: NetworkStats
+
+
+def run(experiment: Experiment) -> Result:
+    """One iteration of the experiment's scenario.
+
+    Raises:
+        SpecError: The input is contradictory.
+        DoesNotFitError: A rank lacks memory, and ``memory`` is ``enforce``.
+        PlanError: A planner, schedule or strategy broke its contract.
+    """
+    scenario = experiment.scenario
+    site = _Site(experiment, experiment.topology.build(scenario.cluster))
+    deployment = check_deployment(experiment.planner.plan(scenario, site), scenario)
+    memory = deployment_memory(scenario, deployment, experiment.schedule.order)
+    if experiment.memory == "enforce" and not memory.fits:
+        raise DoesNotFitError(memory.text)
+    workload = _workload(experiment, deployment, site)
+    network = experiment.network.open(site.fabric, experiment.seed)
+    timeline = execute(workload, network, site.fabric, fold=experiment.fold)
+    accounts, stats = account(workload, timeline), network.stats()
+    return Result(
+        metrics=measure(scenario, accounts, site.fabric, stats, memory),
+        account=accounts,
+        timeline=timeline,
+        workload=workload,
+        deployment=deployment,
+        memory=memory,
+        fabric=site.fabric,
+        network=stats,
+    )
+
+
+def _workload(experiment: Experiment, deployment: DeploymentPlan, site: _Site) -> Workload:
+    workload = lower(
+        experiment.scenario,
+        deployment,
+        schedule=experiment.schedule,
+        reshard=_Proven(experiment.reshard) if experiment.verify else experiment.reshard,
+        collective=experiment.collective,
+        compute=experiment.compute,
+        site=site,
+    )
+    for number, replica in enumerate(deployment.replicas):
+        of_stage = {program.stage: program.actions for program in workload.programs if program.replica == number}
+        orders = [of_stage[stage] for stage in range(len(replica.stages))]
+        walk(orders, replica.micro_batches, len(replica.stages[0].layers))
+    return workload
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """What the members of the families may ask."""
+
+    experiment: Experiment
+    fabric: Fabric
+
+    def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
+        graph = lower_comm(
+            plan,
+            [plan.participants()],
+            collective=self.experiment.collective,
+            fabric=self.fabric,
+            element_bytes=element_bytes,
+        )
+        return self.experiment.network.open(self.fabric, self.experiment.seed).solo(graph)
+
+    def simulate(self, deployment: DeploymentPlan) -> Estimate:
+        given = build("planner", {"name": "given"})
+        scenario = replace(self.experiment.scenario, deployment=deployment)
+        result = run(replace(self.experiment, scenario=scenario, planner=given, memory="report"))
+        return Estimate(training_time_ps=result.timeline.makespan_ps, fits=result.memory.fits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Proven:
+    """A strategy whose every plan is judged before it is used."""
+
+    strategy: Reshard
+
+    def move(self, source: Layout, target: Layout, site: Site) -> CommPlan:
+        plan = self.strategy.move(source, target, site)
+        verify_move(plan, source, target)
+        return plan
+
+    def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        plan = self.strategy.reduce(layouts, site)
+        verify_reduce(plan, layouts)
+        return plan

@@ -1,0 +1,20 @@
+"""All NICs on one switch that blocks nobody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xsim.fabric.fabric import Fabric
+from xsim.fabric.wiring import Leaves, ports, wire
+from xsim.spec.cluster import ClusterSpec
+
+__all__ = ["OneSwitch"]
+
+
+@dataclass(frozen=True, slots=True)
+class OneSwitch:
+    """All NICs on one non-blocking switch."""
+
+    def build(self, cluster: ClusterSpec) -> Fabric:
+        leaf_of_port = [0] * len(ports(cluster))
+        return wire(cluster, Leaves(["switch"], leaf_of_port, [cluster.scale_out.uplink], spines=0))

@@ -1,0 +1,77 @@
+"""Which gradients are summed together, and by whom: the sweep line per parameter class, cut into buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xsim.plan.groups import Holder, dp_groups
+from xsim.spec.model import ModelSpec
+
+__all__ = ["Bucket", "gradient_buckets"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Gradients that are synchronised at once.
+
+    Attributes:
+        kind: Parameter class: ``dense``, ``embedding``, ``head``.
+        layers: Whose gradients.
+        size: Elements of one whole copy.
+        members: Positions of the holders in the input; two or more.
+        after: Of each member, the layer whose backward pass completes its part.
+    """
+
+    kind: str
+    layers: range
+    size: int
+    members: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+def gradient_buckets(model: ModelSpec, holders: Sequence[Holder], most: int | None) -> tuple[Bucket, ...]:
+    """All gradient syncs of a deployment, class by class.
+
+    Args:
+        holders: Every contiguous range of layers that a device group holds; one group may have several.
+        most: Elements of the largest bucket of more than one layer; None for one bucket per segment.
+    """
+    return (*_dense(model, holders, most), *_ends(model, holders))
+
+
+def _dense(model: ModelSpec, holders: Sequence[Holder], most: int | None) -> Iterator[Bucket]:
+    """The transformer layers: a group per segment of the sweep line, a bucket per ``most`` elements of it."""
+    dense = [range(max(h.layers.start, 1), min(h.layers.stop, model.layers + 1)) for h in holders]
+    present = [i for i, layers in enumerate(dense) if layers]
+    per_layer = model.layer_parameters(1)
+    for group in dp_groups(Holder(holders[i].ranks, dense[i]) for i in present):
+        if len(group.members) < 2:
+            continue
+        members = tuple(present[i] for i in group.members)
+        fit = len(group.layers) if most is None else max(1, most // per_layer)
+        for stop in range(group.layers.stop, group.layers.start, -fit):  # gradients come last layer first
+            layers = range(max(group.layers.start, stop - fit), stop)
+            yield Bucket("dense", layers, len(layers) * per_layer, members, (layers.start,) * len(members))
+
+
+def _ends(model: ModelSpec, holders: Sequence[Holder]) -> Iterator[Bucket]:
+    """Embedding and head; the two copies of a tied token table are summed as one, the rest of each end apart."""
+    table, head = model.vocab * model.hidden, model.layers + 1
+    if model.tied:
+        parts = [
+            ("embedding", (0, head), table),
+            ("embedding", (0,), model.layer_parameters(0) - table),
+            ("head", (head,), model.layer_parameters(head) - table),
+        ]
+    else:
+        parts = [("embedding", (0,), model.layer_parameters(0)), ("head", (head,), model.layer_parameters(head))]
+    for kind, layers, size in parts:
+        found: dict[tuple[int, ...], tuple[int, int]] = {}
+        for layer in layers:  # a group with both copies of the table has one, complete when the embedding is
+            for i, holder in enumerate(holders):
+                if layer in holder.layers:
+                    found.setdefault(holder.ranks, (i, layer))
+        if size and len(found) > 1:
+            members, after = zip(*sorted(found.values()), strict=True)
+            yield Bucket(kind, range(layers[0], layers[0] + 1), size, members, after)

@@ -1,0 +1,168 @@
+"""The judge: executes any plan on symbols, and says whether everybody ends with the right data.
+
+The tensor is cut at every boundary that a step or a layout mentions. For each (rank, piece) the judge notes a multiset
+of whose contribution lies there: counts, where 2 stands for "more than once". A transfer overwrites the receiver's note
+with the sender's, or adds to it; a collective does what its name says. Nobody may send, or add to, what was never
+written. At the end each rank must hold each contribution exactly once on its own part.
+
+A plan may not rely on luck: two events that do not wait for each other must not touch the same (rank, piece) in
+conflict. Up to ``EXACT`` events that is proven by ancestor sets; beyond, the plan is executed in several adversarial
+orders.
+
+A ``CommPlan`` is judged as its steps say: a step waits for all of its ``after``. Its lowered form waits for less, and
+is judged as a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim.errors import PlanError
+from xsim.fabric.transfers import TransferGraph
+from xsim.plan.comm import Collective, CommPlan
+from xsim.plan.layout import Layout
+from xsim.plan.replay import Event, adversarial_orders, check_order, events_of
+
+__all__ = ["EXACT", "verify_collective", "verify_move", "verify_reduce"]
+
+EXACT = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class _Holding:
+    """``rank`` has ``contribution`` on ``span`` before the first event."""
+
+    rank: int
+    span: range
+    contribution: int = 0
+
+
+def verify_move(plan: CommPlan | TransferGraph, source: Layout, target: Layout, element_bytes: int = 1) -> None:
+    """Every target rank ends with the source's data on what it holds, or PlanError.
+
+    Args:
+        element_bytes: Of a graph, whose spans are in bytes.
+    """
+    unit = element_bytes if isinstance(plan, TransferGraph) else 1
+    before = [_Holding(rank, span) for rank, span in _parts(source, unit)]
+    _judge(plan, before, list(_parts(target, unit)), ("the data",))
+
+
+def verify_reduce(plan: CommPlan | TransferGraph, layouts: Sequence[Layout], element_bytes: int = 1) -> None:
+    """Every rank of every layout ends with each layout's contribution once on what it holds, or PlanError.
+
+    The ranks of a replicated layout hold copies of one contribution: that of their group.
+
+    Args:
+        element_bytes: Of a graph, whose spans are in bytes.
+    """
+    unit = element_bytes if isinstance(plan, TransferGraph) else 1
+    before = [_Holding(rank, span, i) for i, layout in enumerate(layouts) for rank, span in _parts(layout, unit)]
+    after = [part for layout in layouts for part in _parts(layout, unit)]
+    _judge(plan, before, after, tuple(f"layouts[{i}]" for i in range(len(layouts))))
+
+
+def verify_collective(graph: TransferGraph, collective: Collective, element_bytes: int = 1) -> None:
+    """``graph`` does what ``collective`` says, or PlanError.
+
+    Args:
+        element_bytes: What the spans of the collective are multiplied by to give those of the graph.
+    """
+    ranks, whole = collective.ranks, _times(collective.span, element_bytes)
+    own = [(rank, _times(piece, element_bytes)) for rank, piece in zip(ranks, collective.pieces(), strict=True)]
+    everything = [(rank, whole) for rank in ranks]
+    each = [_Holding(rank, whole, i) for i, rank in enumerate(ranks)]
+    names = tuple(f"rank {rank}" for rank in ranks)
+    match collective.kind:
+        case "all_reduce":
+            _judge(graph, each, everything, names)
+        case "reduce_scatter":
+            _judge(graph, each, own, names)
+        case "all_gather":
+            _judge(graph, [_Holding(*part) for part in own], everything, ("the data",))
+        case "broadcast":
+            _judge(graph, [_Holding(ranks[collective.root or 0], whole)], everything, ("the data",))
+
+
+def _parts(layout: Layout, unit: int) -> Iterator[tuple[int, range]]:
+    for index, rank in enumerate(layout.ranks):
+        yield rank, _times(layout.held(index), unit)
+
+
+def _times(span: range, unit: int) -> range:
+    return range(span.start * unit, span.stop * unit)
+
+
+def _judge(
+    plan: CommPlan | TransferGraph,
+    before: Sequence[_Holding],
+    after: Sequence[tuple[int, range]],
+    contributions: Sequence[str],
+) -> None:
+    events = events_of(plan)
+    orders: Sequence[Sequence[int]] = [range(len(events))]
+    if len(events) <= EXACT:
+        check_order(events)
+    else:
+        orders = adversarial_orders(events)
+    for order in orders:
+        notes = _Notes(events, before, after, len(contributions))
+        for number in order:
+            notes.perform(events[number])
+        for rank, span in after:
+            notes.expect_all_once(rank, span, contributions)
+
+
+class _Notes:
+    """Whose contribution lies where: ``counts[rank][piece, contribution]`` is 0, 1 or 2."""
+
+    def __init__(
+        self,
+        events: Sequence[Event],
+        before: Sequence[_Holding],
+        after: Sequence[tuple[int, range]],
+        contributions: int,
+    ) -> None:
+        spans = [write.span for event in events for write in event.writes]
+        spans += [holding.span for holding in before] + [span for _, span in after]
+        self._cuts = sorted({edge for span in spans for edge in (span.start, span.stop)})
+        self._piece = {cut: i for i, cut in enumerate(self._cuts)}
+        ranks = {rank for event in events for write in event.writes for rank in (write.rank, *write.sources)}
+        ranks |= {holding.rank for holding in before} | {rank for rank, _ in after}
+        shape = (len(self._cuts), contributions)
+        self._counts: dict[int, NDArray[np.uint8]] = {rank: np.zeros(shape, dtype=np.uint8) for rank in ranks}
+        for holding in before:
+            self._at(holding.rank, holding.span)[:, holding.contribution] = 1
+
+    def perform(self, event: Event) -> None:
+        """All writes of the event at once, from what was there before it."""
+        values = []
+        for write in event.writes:
+            rows = [*write.sources, *([write.rank] if write.add else [])]
+            for rank in rows:
+                self._expect_something(rank, write.span, event)
+            parts = [self._at(rank, write.span) for rank in rows]
+            values.append(np.minimum(np.sum(parts, axis=0), 2) if parts else 0)
+        for write, value in zip(event.writes, values, strict=True):
+            self._at(write.rank, write.span)[:] = value
+
+    def expect_all_once(self, rank: int, span: range, contributions: Sequence[str]) -> None:
+        """PlanError unless ``rank`` holds each contribution exactly once all over ``span``."""
+        for piece, contribution in np.argwhere(self._at(rank, span) != 1)[:1]:
+            found = self._at(rank, span)[piece, contribution]
+            element = self._cuts[self._piece[span.start] + piece]
+            times = "more than once" if found else "not at all"
+            raise PlanError(f"at the end rank {rank} has {contributions[contribution]} {times} in element {element}")
+
+    def _expect_something(self, rank: int, span: range, event: Event) -> None:
+        empty = ~self._at(rank, span).any(axis=1)
+        if empty.any():
+            element = self._cuts[self._piece[span.start] + int(empty.argmax())]
+            raise PlanError(f"{event.name}: rank {rank} does not hold element {element} for {event.what}")
+
+    def _at(self, rank: int, span: range) -> NDArray[np.uint8]:
+        return self._counts[rank][self._piece[span.start] : self._piece[span.stop]]

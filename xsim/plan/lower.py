@@ -1,0 +1,173 @@
+"""From deployment to workload: one program per device group, and all traffic between them (paper section 4.2)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from xsim.fabric.fabric import Fabric
+from xsim.fabric.transfers import TransferGraph
+from xsim.plan.bodies import Bodies
+from xsim.plan.comm import CommPlan, lower_plan
+from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Reshard, Schedule, Site
+from xsim.plan.gradients import gradient_buckets
+from xsim.plan.groups import Holder
+from xsim.plan.layout import Layout, even_cuts
+from xsim.plan.workload import Action, Body, Move, Program, Sync, Workload
+from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage
+from xsim.spec.scenario import Scenario
+
+__all__ = ["lower", "lower_comm"]
+
+Ready = dict[int, tuple[int, ...]]
+
+
+def lower(
+    scenario: Scenario,
+    plan: DeploymentPlan,
+    *,
+    schedule: Schedule,
+    reshard: Reshard,
+    collective: CollectiveAlgorithm,
+    compute: ComputeModel,
+    site: Site,
+) -> Workload:
+    """What every device group of ``plan``, which has its ends, does in one iteration."""
+    places = tuple(_places(plan))
+    wires = _Wires(scenario, reshard, collective, site)
+    syncs, ready = _syncs(plan, places, wires)
+    bodies = Bodies(scenario, compute, collective, site.fabric)
+    return Workload(_programs(plan, places, schedule, bodies, ready), tuple(_moves(plan, places, wires)), syncs)
+
+
+def lower_comm(
+    plan: CommPlan,
+    parties: Sequence[Sequence[int]],
+    *,
+    collective: CollectiveAlgorithm,
+    fabric: Fabric,
+    element_bytes: int = 1,
+) -> TransferGraph:
+    """The transfers of ``plan``, its collectives expanded by ``collective``."""
+    return lower_plan(plan, parties, lambda step: collective.expand(step, fabric), element_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A device group and where the deployment has it; its position among all is its program number.
+
+    Attributes:
+        samples: Which of each micro-batch it takes.
+    """
+
+    replica: int
+    stage: int
+    group: int
+    spec: Stage
+    devices: DeviceGroup
+    samples: range
+
+
+@dataclass(frozen=True, slots=True)
+class _Wires:
+    """How tensors get from layout to layout."""
+
+    scenario: Scenario
+    reshard: Reshard
+    collective: CollectiveAlgorithm
+    site: Site
+
+    def move(self, source: Layout, target: Layout) -> TransferGraph:
+        return self._lower(self.reshard.move(source, target, self.site), (source, target))
+
+    def reduce(self, layouts: Sequence[Layout]) -> TransferGraph:
+        return self._lower(self.reshard.reduce(layouts, self.site), layouts)
+
+    def _lower(self, plan: CommPlan, layouts: Sequence[Layout]) -> TransferGraph:
+        parties = [layout.ranks for layout in layouts]
+        element_bytes = self.scenario.dtype_bytes
+        return lower_comm(
+            plan, parties, collective=self.collective, fabric=self.site.fabric, element_bytes=element_bytes
+        )
+
+
+def _places(plan: DeploymentPlan) -> Iterator[_Place]:
+    for r, replica in enumerate(plan.replicas):
+        for s, stage in enumerate(replica.stages):
+            cuts = accumulate((group.samples for group in stage.groups), initial=0)
+            for g, (group, samples) in enumerate(zip(stage.groups, pairwise(cuts), strict=True)):
+                yield _Place(r, s, g, stage, group, range(*samples))
+
+
+def _programs(
+    plan: DeploymentPlan,
+    places: Sequence[_Place],
+    schedule: Schedule,
+    bodies: Bodies,
+    ready: Sequence[Ready],
+) -> tuple[Program, ...]:
+    orders: dict[tuple[int, int, int, int], tuple[Action, ...]] = {}
+    programs = []
+    for place, own_ready in zip(places, ready, strict=True):
+        replica, stage, group = plan.replicas[place.replica], place.spec, place.devices
+        at = (place.stage, len(replica.stages), replica.micro_batches, len(stage.layers))
+        if at not in orders:
+            orders[at] = schedule.order(*at)
+        by_action: dict[tuple[str, int], Body] = {("U", 0): bodies.update(stage, group)}
+        for chunk, layers in enumerate(stage.layers):
+            by_action["F", chunk] = bodies.forward(stage, group, layers)
+            by_action["B", chunk] = bodies.backward(stage, group, layers, own_ready)
+        programs.append(Program(place.replica, place.stage, place.group, group, orders[at], by_action))
+    return tuple(programs)
+
+
+def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tuple[tuple[Sync, ...], list[Ready]]:
+    """The gradient syncs and, of each program, which are ready after the backward pass of which layer."""
+    owners = [program for program, place in enumerate(places) for _ in place.spec.layers]
+    holders = [Holder(place.devices.ranks, layers) for place in places for layers in place.spec.layers]
+    own_bytes = wires.scenario.dtype_bytes
+    most = None if plan.bucket_bytes is None else plan.bucket_bytes // own_bytes
+    syncs: list[Sync] = []
+    ready: list[defaultdict[int, tuple[int, ...]]] = [defaultdict(tuple) for _ in places]
+    for number, bucket in enumerate(gradient_buckets(wires.scenario.model, holders, most)):
+        graph = wires.reduce([Layout.even(holders[i].ranks, bucket.size) for i in bucket.members])
+        programs = tuple(owners[i] for i in bucket.members)
+        syncs.append(Sync(programs, bucket.kind, bucket.layers, bucket.size * own_bytes, graph))
+        for program, layer in zip(programs, bucket.after, strict=True):
+            ready[program][layer] += (number,)
+    return tuple(syncs), [dict(own) for own in ready]
+
+
+def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Iterator[Move]:
+    """Activations forward and their gradients back, between groups of neighbouring stages that share samples."""
+    programs: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for program, place in enumerate(places):
+        programs[place.replica, place.stage].append(program)
+    for r, replica in enumerate(plan.replicas):
+        stages, chunks = len(replica.stages), len(replica.stages[0].layers)
+        steps = [(s, chunk) for chunk in range(chunks) for s in range(stages)]
+        for (s, chunk), (t, next_chunk) in pairwise(steps):
+            for source in programs[r, s]:
+                for target in programs[r, t]:
+                    shared = _overlap(places[source].samples, places[target].samples)
+                    if not shared or source == target:
+                        continue
+                    sent = _activation(places[source], shared, wires.scenario)
+                    wanted = _activation(places[target], shared, wires.scenario)
+                    yield Move(source, target, "F", chunk, next_chunk, wires.move(sent, wanted))
+                    yield Move(target, source, "B", next_chunk, chunk, wires.move(wanted, sent))
+
+
+def _overlap(a: range, b: range) -> range:
+    return range(max(a.start, b.start), min(a.stop, b.stop))
+
+
+def _activation(place: _Place, shared: range, scenario: Scenario) -> Layout:
+    """How a group holds the activations of ``shared`` samples: cut over the sequence, or each rank all of them."""
+    model, ranks = scenario.model, place.devices.ranks
+    row = len(shared) * model.hidden  # the sequence is the outermost axis
+    if place.spec.sequence_parallel:
+        return Layout(ranks, tuple(cut * row for cut in even_cuts(model.seq_len, len(ranks))))
+    return Layout.even(ranks, model.seq_len * row, replicated=True)

@@ -1,0 +1,206 @@
+"""What each rank must hold at its fullest, and whether it fits.
+
+Weights, gradients and optimizer states as in ZeRO (https://arxiv.org/abs/1910.02054 section 3.1: 16 bytes a parameter
+for Adam in 16 bits); activations by what each operator keeps for its backward pass. With fused attention and without
+dropout masks that is, per layer, the ``s b h (34 + 5 a s / h)`` of Korthikanti et al. (https://arxiv.org/abs/2205.05198
+equation 1) without its score term and its masks, ``32 s b h``, and 4 bytes per token and head; tensor and sequence
+parallelism divide it as there. The framework's own memory and fragmentation are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from xsim.plan.operators import ShardedOperator, layer_operators, like_layer, optimizer_state_bytes
+from xsim.plan.workload import Action
+from xsim.spec.cluster import rank_devices
+from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.scenario import Scenario
+
+__all__ = ["Load", "RankMemory", "Verdict", "deployment_memory", "rank_memory"]
+
+Order = Callable[[int, int, int, int], tuple[Action, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankMemory:
+    """The peak need of one rank by cause.
+
+    Attributes:
+        activation_bytes: Kept for the backward passes of all micro-batches in flight.
+        workspace_bytes: What its widest operator reads and writes.
+    """
+
+    weight_bytes: int
+    gradient_bytes: int
+    optimizer_bytes: int
+    activation_bytes: int
+    workspace_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """All of it."""
+        fixed = self.weight_bytes + self.gradient_bytes + self.optimizer_bytes
+        return fixed + self.activation_bytes + self.workspace_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether a deployment fits the memory of its devices.
+
+    Attributes:
+        needs: (rank, its need), in rank order.
+        rank: The one that lacks most; if all fit, the one with the least to spare.
+        shortfall_bytes: What it lacks; 0 if all fit.
+        utilisation: The largest need over what its device has.
+        text: One sentence: who, how much, and what would help.
+    """
+
+    needs: tuple[tuple[int, RankMemory], ...]
+    rank: int
+    shortfall_bytes: int
+    utilisation: float
+    text: str
+
+    @property
+    def fits(self) -> bool:
+        """Whether every rank's need fits its device."""
+        return self.shortfall_bytes == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a device group has to hold: all that its memory need depends on.
+
+    Attributes:
+        layers: Of each virtual stage.
+        actions: Of its schedule; they say how many micro-batches are in flight.
+    """
+
+    layers: tuple[range, ...]
+    samples: int
+    tp: int
+    sequence_parallel: bool
+    actions: tuple[Action, ...]
+
+
+def deployment_memory(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Verdict:
+    """The peak need of every rank of ``plan``, which has its ends, and whether it fits.
+
+    Args:
+        order: A schedule's order of actions, by (stage, stages, micro-batches, chunks).
+    """
+    devices = rank_devices(scenario.cluster)
+    needs: dict[int, RankMemory] = {}
+    places: dict[int, tuple[str, Load]] = {}
+    known: dict[tuple[object, ...], list[RankMemory]] = {}
+    for path, load, key, ranks in _loads(plan, order):
+        if key not in known:
+            known[key] = [rank_memory(scenario, load, index) for index in range(load.tp)]
+        needs.update(zip(ranks, known[key], strict=True))
+        places.update(dict.fromkeys(ranks, (path, load)))
+    rank = max(needs, key=lambda rank: (needs[rank].total_bytes - devices[rank].memory_bytes, -rank))
+    need, has = needs[rank].total_bytes, devices[rank].memory_bytes
+    path, load = places[rank]
+    if need <= has:
+        text = f"all ranks fit; rank {rank} has the least to spare: it needs {_gb(need)} of {_gb(has)}"
+    else:
+        who = f"rank {rank} ({devices[rank].name}, deployment.{path})"
+        text = (
+            f"{who} needs {_gb(need)} and has {_gb(has)}, {_gb(need - has)} too little; {_advice(scenario, load, has)}"
+        )
+    return Verdict(
+        needs=tuple(sorted(needs.items())),
+        rank=rank,
+        shortfall_bytes=max(0, need - has),
+        utilisation=max(need.total_bytes / devices[rank].memory_bytes for rank, need in needs.items()),
+        text=text,
+    )
+
+
+def rank_memory(scenario: Scenario, load: Load, index: int) -> RankMemory:
+    """The peak need of rank ``index`` of a group that holds ``load``."""
+    model, own = scenario.model, scenario.dtype_bytes
+    first, stop = (i * model.held_parameters(_each(load.layers)) // load.tp for i in (index, index + 1))
+    parameters = stop - first
+    alike = {layer: like_layer(model, layer) for layer in _each(load.layers)}
+    operators = {like: _operators(scenario, load, like, index) for like in set(alike.values())}
+    kept = {like: sum(operator.kept_bytes for operator in some) for like, some in operators.items()}
+    widest = max(operator.moved_bytes for some in operators.values() for operator in some)
+    return RankMemory(
+        weight_bytes=parameters * own,
+        gradient_bytes=parameters * own,
+        optimizer_bytes=parameters * optimizer_state_bytes(scenario.optimizer, scenario.precision),
+        activation_bytes=_peak_kept(load, [sum(kept[alike[layer]] for layer in part) for part in load.layers]),
+        workspace_bytes=widest,
+    )
+
+
+def _peak_kept(load: Load, chunk_bytes: Sequence[int]) -> int:
+    """The most that is kept at once: each forward adds its chunk's activations, each backward ends with them gone."""
+    now = most = 0
+    for action in load.actions:
+        if action.kind == "F":
+            now += chunk_bytes[action.chunk]
+            most = max(most, now)
+        elif action.kind == "B":
+            now -= chunk_bytes[action.chunk]
+    return most
+
+
+def _operators(scenario: Scenario, load: Load, layer: int, index: int) -> list[ShardedOperator]:
+    parts = layer_operators(
+        scenario.model,
+        layer,
+        samples=load.samples,
+        tp=load.tp,
+        index=index,
+        precision=scenario.precision,
+        sequence_parallel=load.sequence_parallel,
+    )
+    return [part for part in parts if isinstance(part, ShardedOperator)]
+
+
+def _each(parts: tuple[range, ...]) -> Iterator[int]:
+    return (layer for part in parts for layer in part)
+
+
+def _loads(plan: DeploymentPlan, order: Order) -> Iterator[tuple[str, Load, tuple[object, ...], tuple[int, ...]]]:
+    """Of every device group: its path, its load, a key that equal loads share, and its ranks."""
+    orders: dict[tuple[int, int, int, int], tuple[Action, ...]] = {}
+    for r, replica in enumerate(plan.replicas):
+        for s, stage in enumerate(replica.stages):
+            place = (s, len(replica.stages), replica.micro_batches, len(stage.layers))
+            if place not in orders:
+                orders[place] = order(*place)
+            for g, group in enumerate(stage.groups):
+                load = Load(stage.layers, group.samples, group.tp, stage.sequence_parallel, orders[place])
+                key = (place, stage.layers, group.samples, group.tp, stage.sequence_parallel)
+                yield f"replicas[{r}].stages[{s}].groups[{g}]", load, key, group.ranks
+
+
+def _advice(scenario: Scenario, load: Load, has_bytes: int) -> str:
+    """The gentlest change that would make the load fit, found by computing the need again."""
+    for change, text in _changes(load):
+        if max(rank_memory(scenario, change, index).total_bytes for index in range(change.tp)) <= has_bytes:
+            return text
+    return "use devices with more memory, or more ranks and more stages"
+
+
+def _changes(load: Load) -> Iterator[tuple[Load, str]]:
+    if load.tp > 1 and not load.sequence_parallel:
+        yield replace(load, sequence_parallel=True), "set sequence_parallel: true on its stage"
+    for samples in range(load.samples - 1, 0, -1):
+        yield replace(load, samples=samples), f"give it {samples} of the {load.samples} samples of a micro-batch"
+    chunk = max(range(len(load.layers)), key=lambda c: len(load.layers[c]))
+    part, held = load.layers[chunk], sum(map(len, load.layers))
+    for fewer in range(1, len(part)):
+        less = (*load.layers[:chunk], part[:-fewer], *load.layers[chunk + 1 :])
+        yield replace(load, layers=less), f"move {fewer} of its {held} layers to another stage"
+    for times in (2, 4, 8):
+        yield replace(load, tp=load.tp * times), f"spread its layers over {load.tp * times} ranks"
+
+
+def _gb(size_bytes: int) -> str:
+    return f"{size_bytes / 1e9:.2f} GB"

@@ -1,0 +1,42 @@
+"""Equal chunks: as many as the least common multiple of the tensor-parallel degrees (paper sections 4.3, 4.4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xsim.plan.comm import Collective, CommPlan, Transfer, complete, phases
+from xsim.plan.contracts import Site
+from xsim.plan.layout import Layout, even_cuts, pieces
+
+__all__ = ["Lcm"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lcm:
+    """LCM chunks, each sent by its owner or summed in a ring of its owners (Algorithms 2 and 3).
+
+    Of L chunks a group of t ranks cuts L / t from each shard: chunk c belongs to rank ``c * t // L``.
+    """
+
+    def move(self, source: Layout, target: Layout, site: Site) -> CommPlan:
+        transfers = []
+        for chunk in _chunks((source, target)):
+            src, dst = source.owner(chunk.start), target.owner(chunk.start)
+            if not source.holds(dst, chunk):
+                transfers.append(Transfer(src, dst, chunk))
+        return phases(transfers, complete(target))
+
+    def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        rings = [
+            Collective("all_reduce", tuple(layout.owner(chunk.start) for layout in layouts), chunk)
+            for chunk in _chunks(layouts)
+        ]
+        return phases(rings, [step for layout in layouts for step in complete(layout)])
+
+
+def _chunks(layouts: Sequence[Layout]) -> tuple[range, ...]:
+    """L chunks ``i * size // L``, cut again where an uneven shard ends inside one; empty ones are left out."""
+    count = math.lcm(*(len(layout.ranks) for layout in layouts))
+    return pieces((*even_cuts(layouts[0].size, count), *(cut for layout in layouts for cut in layout.cuts)))

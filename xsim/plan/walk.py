@@ -1,0 +1,87 @@
+"""Plays the schedules of all stages together: finds what is missing, and what can never run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from xsim.errors import PlanError
+from xsim.plan.workload import Action
+
+__all__ = ["in_flight", "walk"]
+
+
+def walk(orders: Sequence[Sequence[Action]], micro_batches: int, chunks: int = 1) -> tuple[int, ...]:
+    """Play the orders of a pipeline's stages, first to last, until all have ended.
+
+    A forward needs the forward of the same micro-batch on the stage before; the first stage, that of the last stage
+    one chunk lower. A backward needs its own forward and the backward on the stage after; the last stage, that of the
+    first stage one chunk higher.
+
+    Returns:
+        Per stage, the most forwards that wait for their backward at once.
+
+    Raises:
+        PlanError: An action is missing, foreign or doubled, or the stages wait for each other for ever.
+    """
+    for stage, order in enumerate(orders):
+        _check_complete(stage, order, micro_batches, chunks)
+    done: set[tuple[int, Action]] = set()
+    position = [0] * len(orders)
+    before = -1
+    while before < len(done):
+        before = len(done)
+        for stage, order in enumerate(orders):
+            for action in order[position[stage] :]:
+                if any(need not in done for need in _needs(stage, action, len(orders), chunks)):
+                    break
+                done.add((stage, action))
+                position[stage] += 1
+    stuck = [(stage, order[position[stage]]) for stage, order in enumerate(orders) if position[stage] < len(order)]
+    if stuck:
+        raise PlanError(f"deadlock: {'; '.join(_complaint(*at, len(orders), chunks, done) for at in stuck)}")
+    return tuple(in_flight(order) for order in orders)
+
+
+def in_flight(actions: Iterable[Action]) -> int:
+    """The most forwards that wait for their backward at once: how many activations a stage keeps.
+
+    >>> in_flight([Action("F", 0), Action("F", 1), Action("B", 0), Action("B", 1)])
+    2
+    """
+    now = most = 0
+    for action in actions:
+        now += {"F": 1, "B": -1}.get(action.kind, 0)
+        most = max(most, now)
+    return most
+
+
+def _check_complete(stage: int, order: Sequence[Action], micro_batches: int, chunks: int) -> None:
+    expected = [Action(kind, m, chunk) for kind in "FB" for chunk in range(chunks) for m in range(micro_batches)]
+    found = Counter(order)
+    for action in expected:
+        if found[action] != 1:
+            raise PlanError(f"stage {stage}: {action} occurs {found[action]} times; each action occurs once")
+    for action in sorted(found.keys() - set(expected)):
+        raise PlanError(f"stage {stage}: {action} is not one of {micro_batches} micro-batches and {chunks} chunks")
+
+
+def _needs(stage: int, action: Action, stages: int, chunks: int) -> Iterator[tuple[int, Action]]:
+    """(stage, action) that must end before ``action`` starts on ``stage``."""
+    if action.kind == "F":
+        if stage > 0:
+            yield stage - 1, action
+        elif action.chunk > 0:
+            yield stages - 1, replace(action, chunk=action.chunk - 1)
+        return
+    yield stage, replace(action, kind="F")
+    if stage < stages - 1:
+        yield stage + 1, action
+    elif action.chunk < chunks - 1:
+        yield 0, replace(action, chunk=action.chunk + 1)
+
+
+def _complaint(stage: int, action: Action, stages: int, chunks: int, done: set[tuple[int, Action]]) -> str:
+    other, need = next(need for need in _needs(stage, action, stages, chunks) if need not in done)
+    return f"stage {stage} waits at {action} for {need} of stage {other}"

@@ -1,0 +1,233 @@
+"""Runs a workload: one SimPy process per device group, interleaved with a network.
+
+SimPy is the clock of the training side. Pipeline dependencies (the paper's pipeline barrier groups, section 4.5) are
+events that the arrival of an activation or gradient triggers; gradient syncs (its data barrier groups) are events that
+the network triggers once every member has been released and its last byte has come.
+
+The two clocks are interleaved conservatively: the network never runs past SimPy's next event, and goes first at equal
+instants. An action whose collectives nobody can disturb is *folded* into one timeout; the others are walked step by
+step. Folding changes no number: ``fold=False`` walks everything, and a test compares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import simpy
+
+from xsim.errors import PlanError
+from xsim.fabric.fabric import Fabric
+from xsim.plan.workload import Action, Body, Collect, Compute, Move, Program, Ready, Workload
+from xsim.sim.contracts import Network
+from xsim.sim.folding import Folding
+from xsim.sim.timeline import Timeline
+
+__all__ = ["execute"]
+
+Steps = Generator[simpy.Event, object, None]
+
+
+def execute(workload: Workload, network: Network, fabric: Fabric, *, fold: bool = True) -> Timeline:
+    """One iteration of ``workload``, from its first forward to its last update.
+
+    Args:
+        workload: What to run.
+        network: A fresh one; afterwards its statistics cover the whole iteration.
+        fabric: The wires that ``network`` was opened on.
+        fold: False walks every action, as a test of folding.
+
+    Raises:
+        PlanError: Some program waits for ever: its schedule or a plan is wrong.
+    """
+    run = _Run(workload, network, Folding(workload, network, fabric) if fold else None)
+    processes = [run.env.process(run.device_group(index)) for index in range(len(workload.programs))]
+    run.to_the_end()
+    stuck = [index for index, process in enumerate(processes) if process.is_alive]
+    if stuck:
+        raise PlanError(f"program {stuck[0]} waits for ever in {run.position[stuck[0]]}; {len(stuck)} programs hang")
+    for body, times in sorted(run.folded.items(), key=lambda item: run.body_order[item[0]]):
+        for step in body.steps:
+            if isinstance(step, Collect):
+                network.repeat(step.graph, times)
+    return run.log.timeline(run)
+
+
+@dataclass(slots=True)
+class _Log:
+    """Rows of the timeline under construction."""
+
+    rows: list[tuple[int, str, int, int, int, int, int]] = field(default_factory=list)
+    collects: list[list[tuple[int, int]]] = field(default_factory=list)
+    reached_ps: dict[int, int] = field(default_factory=dict)
+    synced_ps: dict[int, int] = field(default_factory=dict)
+
+    def timeline(self, run: _Run) -> Timeline:
+        columns = list(zip(*sorted(self.rows, key=lambda row: (row[0], row[4])), strict=True))
+        ints = [np.array(column, dtype=np.int64) for index, column in enumerate(columns) if index != 1]
+        programs = range(len(run.workload.programs))
+        return Timeline(
+            program=ints[0],
+            kind=np.array(columns[1], dtype=np.str_),
+            micro_batch=ints[1],
+            chunk=ints[2],
+            start_ps=ints[3],
+            end_ps=ints[4],
+            walk=ints[5],
+            collects=tuple(np.array(walk, dtype=np.int64).reshape(-1, 2) for walk in self.collects),
+            folded={body: run.folding.collects_ps(body) for body in run.folded} if run.folding else {},
+            reached_ps=np.array([self.reached_ps[p] for p in programs], dtype=np.int64),
+            synced_ps=np.array([self.synced_ps[p] for p in programs], dtype=np.int64),
+            released_ps=tuple(np.array(times, dtype=np.int64) for times in run.released_ps),
+            done_ps=tuple(np.array(times, dtype=np.int64) for times in run.done_ps),
+            makespan_ps=int(ints[4].max()),
+        )
+
+
+class _Run:
+    """The state of one execution."""
+
+    def __init__(self, workload: Workload, network: Network, folding: Folding | None) -> None:
+        self.workload, self.network, self.folding = workload, network, folding
+        self.env = simpy.Environment()
+        self.log = _Log()
+        self.position: list[Action | str] = ["its start"] * len(workload.programs)
+        self.folded: Counter[Body] = Counter()
+        self.body_order: dict[Body, int] = {}
+        self.waiting: dict[tuple[int, int], simpy.Event] = {}
+        self.outgoing: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
+        self.incoming: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
+        for move in workload.moves:
+            self.outgoing[move.source, move.kind, move.source_chunk].append(move)
+            self.incoming[move.target, move.kind, move.target_chunk].append(move)
+        self.arrivals: dict[tuple[Move, int], simpy.Event] = {}
+        self.released_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
+        self.done_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
+        self.sync_handles = [network.submit(sync.graph) for sync in workload.syncs]
+        self.sync_ends: dict[int, list[simpy.Event]] = defaultdict(list)
+        for number, sync in enumerate(workload.syncs):
+            for member, program in enumerate(sync.programs):
+                end = self.waiting[self.sync_handles[number], member] = self.env.event()
+                end.callbacks.append(partial(self._left, number, member))
+                self.sync_ends[program].append(end)
+
+    @property
+    def now_ps(self) -> int:
+        """SimPy's clock."""
+        return int(self.env.now)
+
+    def to_the_end(self) -> None:
+        """Interleave SimPy and the network until neither has anything left to do."""
+        env, network = self.env, self.network
+        while True:
+            step_ps = env.peek()
+            next_ps = network.next_ps
+            if next_ps is not None and next_ps <= step_ps:
+                self._deliver(None if math.isinf(step_ps) else int(step_ps))
+            elif math.isinf(step_ps):
+                return
+            else:
+                env.step()
+
+    def _deliver(self, until_ps: int | None) -> None:
+        for completion in self.network.advance(until_ps):
+            event = self.waiting.pop((completion.handle, completion.party), None)
+            if event is not None:
+                arrival = self.env.timeout(completion.at_ps - self.now_ps)
+                arrival.callbacks.append(partial(_succeed, event))
+
+    def device_group(self, index: int) -> Steps:
+        """One device group, walking its program: wait for the input, compute, hand on; then sync and update."""
+        program = self.workload.programs[index]
+        last = {action.chunk: action for action in program.actions if action.kind == "B"}
+        for number, action in enumerate(program.actions):
+            self.position[index] = action
+            for move in self.incoming.get((index, action.kind, action.chunk), ()):
+                yield self._arrival(move, action.micro_batch)
+                del self.arrivals[move, action.micro_batch]
+            ready = action.kind == "B" and last[action.chunk] == action
+            yield from self._perform(index, program, number, action, ready)
+            self._hand_on(index, action)
+        self.position[index] = "its gradient syncs"
+        self.log.reached_ps[index] = self.now_ps
+        yield from self.sync_ends[index]
+        self.log.synced_ps[index] = self.now_ps
+        yield from self._perform(index, program, len(program.actions), Action("U", 0), ready=False)
+
+    def _perform(self, index: int, program: Program, number: int, action: Action, ready: bool) -> Steps:
+        body = program.bodies[action.kind, action.chunk]
+        self.body_order.setdefault(body, len(self.body_order))
+        start_ps = self.now_ps
+        if self.folding and self.folding.may_fold(index, number, body, start_ps):
+            self.folded[body] += 1
+            walk = -1
+            if ready:
+                for sync, offset_ps in self.folding.ready_offsets(body):
+                    self._release(sync, index, start_ps + offset_ps)
+            yield self.env.timeout(self.folding.duration_ps(body))
+        else:
+            walk = len(self.log.collects)
+            self.log.collects.append([])
+            yield from self._walk(index, body, ready, self.log.collects[walk])
+        self.log.rows.append((index, action.kind, action.micro_batch, action.chunk, start_ps, self.now_ps, walk))
+        if self.folding:
+            self.folding.ended(index, number, self.now_ps)
+
+    def _walk(self, index: int, body: Body, ready: bool, collects: list[tuple[int, int]]) -> Steps:
+        """Step by step: compute, take part in a collective, announce a gradient."""
+        pending_ps = 0
+        for step in body.steps:
+            if isinstance(step, Compute):
+                pending_ps += max(step.durations_ps)
+                continue
+            if pending_ps:
+                yield self.env.timeout(pending_ps)
+                pending_ps = 0
+            if isinstance(step, Ready):
+                if ready:
+                    self._release(step.sync, index, self.now_ps)
+                continue
+            started_ps = self.now_ps
+            handle = self.network.submit(step.graph)
+            done = self.waiting[handle, 0] = self.env.event()
+            self.network.release(handle, 0, started_ps)
+            yield done
+            collects.append((started_ps, self.now_ps))
+        if pending_ps:
+            yield self.env.timeout(pending_ps)
+
+    def _hand_on(self, index: int, action: Action) -> None:
+        """Submit what the end of ``action`` makes available to other stages."""
+        for move in self.outgoing.get((index, action.kind, action.chunk), ()):
+            handle = self.network.submit(move.graph)
+            self.waiting[handle, 1] = self._arrival(move, action.micro_batch)
+            self.network.release(handle, 0, self.now_ps)
+            self.network.release(handle, 1, self.now_ps)
+
+    def _arrival(self, move: Move, micro_batch: int) -> simpy.Event:
+        """What the target waits for; made by whichever side comes first."""
+        if (move, micro_batch) not in self.arrivals:
+            self.arrivals[move, micro_batch] = self.env.event()
+        return self.arrivals[move, micro_batch]
+
+    def _release(self, sync: int, index: int, at_ps: int) -> None:
+        """Program ``index`` has its gradients for ``sync`` from ``at_ps`` on."""
+        member = self.workload.syncs[sync].programs.index(index)
+        self.released_ps[sync][member] = at_ps
+        self.network.release(self.sync_handles[sync], member, at_ps)
+        if self.folding:
+            self.folding.released(sync, member, at_ps)
+
+    def _left(self, sync: int, member: int, _: simpy.Event) -> None:
+        """A member of ``sync`` has the result."""
+        self.done_ps[sync][member] = self.now_ps
+        if self.folding:
+            self.folding.left(sync)
+
+
+def _succeed(event: simpy.Event, _: simpy.Event) -> None:
+    event.succeed()

@@ -1,0 +1,150 @@
+"""A transfer graph as a network runs it: rows with their paths, rates and latencies, worked out once per graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim.fabric.fabric import Fabric
+from xsim.fabric.transfers import TransferGraph
+
+__all__ = ["Compiled", "Compiler"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_KEPT = 64  # runs remembered per graph: parties that arrive in ever new order must not fill the memory
+
+
+@dataclass(eq=False)
+class Compiled:
+    """One graph on one fabric.
+
+    Attributes:
+        rows: N x 8, the columns of ``xsim.sim.kernels.maxplus``.
+        bytes_per_ps: Rate of each row alone on its path, N; infinite without a link.
+        path_ptr, path: Links of each row in CSR form.
+        links: Sorted, distinct links of all rows.
+        exclusive: No two rows have a link in common.
+        idle: Bit mask of the parties that no row touches.
+    """
+
+    graph: TransferGraph
+    rows: Ints
+    bytes_per_ps: Floats
+    path_ptr: Ints
+    path: Ints
+    links: Ints
+    exclusive: bool
+    idle: int
+
+    @property
+    def parties(self) -> int:
+        """How many parties."""
+        return self.graph.parties
+
+    @cached_property
+    def partners(self) -> tuple[int, ...]:
+        """Per party, the bit mask of parties with which it has a row in common; itself if a row is all its own."""
+        masks = [0] * self.parties
+        for src, dst in np.unique(self.rows[:, :2], axis=0).tolist():
+            masks[src] |= 1 << dst
+            masks[dst] |= 1 << src
+        return tuple(masks)
+
+    @cached_property
+    def needs(self) -> tuple[int, ...]:
+        """Per party, the bit mask of parties without whose release it cannot be done."""
+        masks = [1 << party for party in range(self.parties)]
+        for (src, dst), needed in zip(self.rows[:, :2].tolist(), self._row_needs(), strict=True):
+            masks[src] |= needed
+            masks[dst] |= needed
+        return tuple(masks)
+
+    def run(self, offsets_ps: tuple[int, ...]) -> tuple[int, ...]:
+        """When each party is done, alone, if released at ``offsets_ps``; kept for the next call.
+
+        ``NEVER_PS`` for a party not released, and then also for what depends on it. Exact if ``exclusive``.
+        """
+        found = self._runs.get(offsets_ps)
+        if found is None:
+            if len(self._runs) == _KEPT:
+                del self._runs[next(iter(self._runs))]
+            found = self._runs[offsets_ps] = self._evaluate(offsets_ps)
+        return found
+
+    @cached_property
+    def _runs(self) -> dict[tuple[int, ...], tuple[int, ...]]:
+        return {}
+
+    def _evaluate(self, offsets_ps: tuple[int, ...]) -> tuple[int, ...]:
+        from xsim.sim.kernels.maxplus import NEVER_PS, evaluate  # numba loads with the first simulation
+
+        ends_ps = np.empty(len(self.rows), dtype=np.int64)
+        done_ps = np.full(self.parties, -1, dtype=np.int64)
+        release_ps = np.array(offsets_ps, dtype=np.int64)
+        evaluate(self.rows, self.bytes_per_ps, self.graph.pred, release_ps, ends_ps, done_ps)
+        return tuple(np.minimum(np.maximum(done_ps, release_ps), NEVER_PS).tolist())
+
+    def _row_needs(self) -> list[int]:
+        needs: list[int] = []
+        graph, columns = self.graph, self.rows[:, :2].tolist()
+        while len(needs) < len(columns):
+            first = len(needs)
+            count = max(1, int(graph.cycle_len[first]))
+            own = []
+            for row in range(first, first + count):
+                mask = 1 << columns[row][0] | 1 << columns[row][1]
+                for before in graph.predecessors(row).tolist():
+                    mask |= needs[before]
+                own.append(mask)
+            width, rounds = 1, min(count, int(graph.rounds[first]))
+            while width < rounds:  # a row's last round rests on the ``rounds`` rows up to it: double the window
+                step = min(width, rounds - width)
+                own = [mask | own[p - step] for p, mask in enumerate(own)]
+                width += step
+            needs += own
+        return needs
+
+
+class Compiler:
+    """Compiles each graph object once; holds it, so that its identity stays its own."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self._known: dict[TransferGraph, Compiled] = {}
+
+    def __call__(self, graph: TransferGraph) -> Compiled:
+        found = self._known.get(graph)
+        if found is None:
+            found = self._known[graph] = _compile(graph, self._fabric)
+        return found
+
+
+def _compile(graph: TransferGraph, fabric: Fabric) -> Compiled:
+    routes = [fabric.route(src, dst) for src, dst in zip(graph.src.tolist(), graph.dst.tolist(), strict=True)]
+    path_ptr = np.zeros(graph.rows + 1, dtype=np.int64)
+    path_ptr[1:] = np.cumsum([len(route) for route in routes])
+    path = np.fromiter(chain.from_iterable(routes), dtype=np.int64, count=int(path_ptr[-1]))
+    travels = path_ptr[1:] > path_ptr[:-1]
+    bytes_per_ps = np.full(graph.rows, np.inf)
+    if len(path):
+        slowest = np.minimum.reduceat(fabric.bandwidth_bytes_per_s[path], path_ptr[:-1][travels])
+        bytes_per_ps[travels] = slowest * 1e-12
+    latency_ps = np.concatenate(([0], np.cumsum(fabric.latency_ps[path])))
+    src_party = graph.party[np.searchsorted(graph.ranks, graph.src)]
+    dst_party = graph.party[np.searchsorted(graph.ranks, graph.dst)]
+    rows = np.empty((graph.rows, 8), dtype=np.int64)
+    rows[:, 0], rows[:, 1] = src_party, dst_party
+    rows[:, 2] = graph.stop - graph.start
+    rows[:, 3] = latency_ps[path_ptr[1:]] - latency_ps[path_ptr[:-1]]
+    rows[:, 4], rows[:, 5] = graph.rounds, graph.cycle_len
+    rows[:, 6], rows[:, 7] = graph.pred_ptr[:-1], graph.pred_ptr[1:]
+    links = np.unique(path)
+    touched = {*src_party.tolist(), *dst_party.tolist()}
+    idle = sum(1 << party for party in range(graph.parties) if party not in touched)
+    return Compiled(graph, rows, bytes_per_ps, path_ptr, path, links, len(links) == len(path), idle)

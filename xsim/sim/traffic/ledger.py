@@ -1,0 +1,125 @@
+"""Submitted graphs, the releases of their parties, and the completions to come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from xsim.sim.contracts import Completion
+from xsim.sim.traffic.compiled import Compiled
+
+__all__ = ["NEVER_PS", "Instance", "Ledger"]
+
+NEVER_PS = 1 << 61  # as in xsim.sim.kernels.maxplus, which this module must not load
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """One submission of a graph.
+
+    Attributes:
+        released_ps: Per party; ``NEVER_PS`` before its release.
+        absent: Bit mask of the parties not released yet.
+        pending: Bit mask of the parties not reported as done yet.
+        edition: Counts the forecasts of its completions: entries of earlier ones are void.
+    """
+
+    handle: int
+    compiled: Compiled
+    released_ps: list[int]
+    absent: int
+    pending: int
+    edition: int = 0
+
+    @property
+    def moving(self) -> bool:
+        """Whether some row has both of its parties released, so that its links may be in use."""
+        partners, absent = self.compiled.partners, self.absent
+        return any(mask & ~absent for party, mask in enumerate(partners) if not absent >> party & 1)
+
+    @property
+    def finishes_some(self) -> bool:
+        """Whether a party with rows can be done without a further release."""
+        if not self.absent:
+            return True
+        open_parties = self.pending & ~self.compiled.idle
+        needs, absent = self.compiled.needs, self.absent
+        return any(open_parties >> party & 1 and not needed & absent for party, needed in enumerate(needs))
+
+    @property
+    def finished(self) -> bool:
+        """Whether all rows have ended."""
+        return not self.pending & ~self.compiled.idle
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What is known of the future, in a heap of (instant, handle, party, edition).
+
+    Attributes:
+        now_ps: The network has processed everything up to here.
+        live: Instances by handle, until all of their parties are reported.
+    """
+
+    now_ps: int = 0
+    live: dict[int, Instance] = field(default_factory=dict)
+    _submitted: int = 0
+    _due: list[tuple[int, int, int, int]] = field(default_factory=list)
+
+    def submit(self, compiled: Compiled) -> Instance:
+        """A new instance, nothing released."""
+        handle, everyone = self._submitted, (1 << compiled.parties) - 1
+        self._submitted += 1
+        instance = Instance(handle, compiled, [NEVER_PS] * compiled.parties, everyone, everyone)
+        self.live[handle] = instance
+        return instance
+
+    def release(self, handle: int, party: int, at_ps: int) -> Instance | None:
+        """Note the release; the instance, or None if no row touches the party: it is done at once."""
+        instance = self.live[handle]
+        instance.released_ps[party] = at_ps
+        instance.absent &= ~(1 << party)
+        if instance.compiled.idle >> party & 1:
+            heappush(self._due, (at_ps, handle, party, -1))
+            return None
+        return instance
+
+    def forecast(self, instance: Instance, done_ps: tuple[int, ...], origin_ps: int) -> None:
+        """Replace what was expected of ``instance``: its pending parties are done at ``origin_ps + done_ps``."""
+        instance.edition += 1
+        for party, offset_ps in enumerate(done_ps):
+            if offset_ps < NEVER_PS and (instance.pending & ~instance.compiled.idle) >> party & 1:
+                heappush(self._due, (origin_ps + offset_ps, instance.handle, party, instance.edition))
+
+    def expect(self, instance: Instance, party: int, at_ps: int) -> None:
+        """Add one completion, unless it was reported before."""
+        if instance.pending >> party & 1:
+            heappush(self._due, (at_ps, instance.handle, party, instance.edition))
+
+    @property
+    def next_ps(self) -> int:
+        """The earliest completion expected; ``NEVER_PS`` if there is none."""
+        due = self._due
+        while due:
+            at_ps, handle, _, edition = due[0]
+            instance = self.live.get(handle)
+            if instance is not None and edition in (instance.edition, -1):
+                return at_ps
+            heappop(due)
+        return NEVER_PS
+
+    def pop(self) -> tuple[list[Completion], list[Instance]]:
+        """All completions of the earliest instant, which becomes now, and the instances whose rows ended with them."""
+        at_ps = self.now_ps = self.next_ps
+        completions: list[Completion] = []
+        ended: list[Instance] = []
+        while self.next_ps == at_ps:
+            _, handle, party, edition = heappop(self._due)
+            completions.append(Completion(handle, party, at_ps))
+            instance = self.live[handle]
+            instance.pending &= ~(1 << party)
+            if edition >= 0 and instance.finished:
+                ended.append(instance)
+            if not instance.pending:
+                del self.live[handle]
+        return completions, ended

@@ -1,0 +1,73 @@
+"""The details of one iteration as columns: a table per rank, per operator and per link.
+
+A table maps column names to columns of one length, plain lists or arrays; names end in their unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim.account import Account
+from xsim.fabric.fabric import Fabric
+from xsim.plan.memory import RankMemory, Verdict
+from xsim.plan.workload import Workload
+from xsim.sim.contracts import NetworkStats
+from xsim.sim.timeline import Timeline
+from xsim.spec.cluster import rank_devices, rank_hosts
+from xsim.spec.scenario import Scenario
+from xsim.waits import CAUSES
+
+__all__ = ["Table", "link_table", "operator_table", "rank_table"]
+
+Table = dict[str, Sequence[str] | Sequence[int] | NDArray[np.int64] | NDArray[np.float64]]
+
+_MEMORY = tuple(field.name for field in fields(RankMemory))
+
+
+def rank_table(scenario: Scenario, workload: Workload, timeline: Timeline, account: Account, memory: Verdict) -> Table:
+    """A row per rank of the deployment: its place, its six causes (they sum to the makespan), its end, its memory."""
+    programs = [workload.programs[index] for index in account.program.tolist()]
+    devices = rank_devices(scenario.cluster)
+    hosts = rank_hosts(scenario.cluster)
+    ranks: list[int] = account.ranks.tolist()
+    last = np.searchsorted(timeline.program, account.program, side="right") - 1
+    return {
+        "rank": ranks,
+        "host": [hosts[rank] for rank in ranks],
+        "device": [devices[rank].name for rank in ranks],
+        "replica": [program.replica for program in programs],
+        "stage": [program.stage for program in programs],
+        "group": [program.group for program in programs],
+        **{f"{cause}_ps": account.cause_ps(cause) for cause in CAUSES},
+        "end_ps": timeline.end_ps[last],
+        **{name: [getattr(need, name) for _, need in memory.needs] for name in _MEMORY},
+        "peak_memory_bytes": [need.total_bytes for _, need in memory.needs],
+        "device_memory_bytes": [devices[rank].memory_bytes for rank in ranks],
+    }
+
+
+def operator_table(account: Account) -> Table:
+    """A row per rank and operator kind that took any time on any rank."""
+    used = np.flatnonzero(account.operators_ps.any(axis=0))
+    return {
+        "rank": np.repeat(account.ranks, len(used)),
+        "operator": [account.operators[column] for column in used.tolist()] * len(account.ranks),
+        "time_ps": account.operators_ps[:, used].ravel(),
+    }
+
+
+def link_table(fabric: Fabric, stats: NetworkStats, makespan_ps: int) -> Table:
+    """A row per link: what it is, what it carried, and in which part of the iteration it was busy."""
+    return {
+        "link": [link.name for link in fabric.links],
+        "link_kind": [link.kind for link in fabric.links],
+        "bandwidth_bytes_per_s": fabric.bandwidth_bytes_per_s,
+        "latency_ps": fabric.latency_ps,
+        "carried_bytes": stats.link_bytes,
+        "busy_ps": stats.link_busy_ps,
+        "utilisation": stats.link_busy_ps / makespan_ps,
+    }

@@ -1,0 +1,165 @@
+"""Why whole device groups wait between their actions: every such interval with its cause.
+
+The first cause that holds counts. Until the last backward of its replica has ended a group waits for the pipeline:
+``bubble``. Then, in a gradient sync that its program has reached, for a member of any of the program's syncs that is
+still missing: ``straggler_wait``; with all of them there: ``dp_comm``. With its own work done it shares the cause of
+its replica's last-ending program, whose computation counts as ``bubble``; once the replica has ended, everything is
+``straggler_wait``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim.plan.workload import Collect, Compute, Workload
+from xsim.sim.timeline import Timeline
+
+__all__ = [
+    "BUBBLE",
+    "CAUSES",
+    "COMPUTE",
+    "DP_COMM",
+    "OPTIMIZER",
+    "STRAGGLER_WAIT",
+    "TP_COMM",
+    "Waits",
+    "action_steps",
+    "waits",
+]
+
+Ints = NDArray[np.int64]
+
+CAUSES = ("compute", "optimizer", "tp_comm", "dp_comm", "bubble", "straggler_wait")
+COMPUTE, OPTIMIZER, TP_COMM, DP_COMM, BUBBLE, STRAGGLER_WAIT = range(len(CAUSES))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waits:
+    """Intervals between actions in columns; none is empty, those of a program do not overlap.
+
+    Together with the program's actions they cover the iteration. ``cause`` is an index into ``CAUSES``.
+    """
+
+    program: Ints
+    start_ps: Ints
+    end_ps: Ints
+    cause: Ints
+
+
+def waits(workload: Workload, timeline: Timeline) -> Waits:
+    """All waits of all programs."""
+    ends = _Ends.of(workload, timeline)
+    everyone = np.arange(len(workload.programs))
+    idle = np.full(len(everyone), timeline.makespan_ps)
+    parts = [
+        *_gaps(timeline, ends),
+        (everyone, ends.after_ps, ends.complete_ps, STRAGGLER_WAIT),
+        (everyone, ends.complete_ps, ends.synced_ps, DP_COMM),
+        *_followed(workload, timeline, ends),
+        (everyone, ends.replica_ps, idle, STRAGGLER_WAIT),
+    ]
+    program, start, end = (np.concatenate([part[column] for part in parts]) for column in range(3))
+    cause = np.repeat([part[3] for part in parts], [len(part[0]) for part in parts])
+    kept = np.flatnonzero(end > start)
+    order = kept[np.lexsort((start[kept], program[kept]))]
+    return Waits(program[order], start[order], end[order], cause[order])
+
+
+def action_steps(workload: Workload, timeline: Timeline, row: int) -> Iterator[tuple[Compute | Collect, int, int]]:
+    """(step, start, end) of what action ``row`` did, in order; a ``Compute`` until its slowest rank ended."""
+    key = (str(timeline.kind[row]), int(timeline.chunk[row]))
+    body = workload.programs[int(timeline.program[row])].bodies[key]
+    walk = int(timeline.walk[row])
+    at_ps = int(timeline.start_ps[row])
+    collects = iter(timeline.folded.get(body, ()) if walk < 0 else np.diff(timeline.collects[walk])[:, 0].tolist())
+    for step in body.steps:
+        if isinstance(step, Compute | Collect):
+            duration = max(step.durations_ps) if isinstance(step, Compute) else next(collects)
+            yield step, at_ps, at_ps + duration
+            at_ps += duration
+
+
+_Part = tuple[Ints, Ints, Ints, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ends:
+    """Turning points of each program, P each.
+
+    Attributes:
+        first, last: Its first and last row in the timeline.
+        own_ps: Its own end.
+        backward_ps: Last backward of its replica.
+        replica_ps: End of its replica.
+        after_ps: From here its waits for gradient syncs count as such.
+        complete_ps: No member of its syncs is missing any more, no earlier than ``after_ps``.
+        synced_ps: End of its syncs, no earlier than ``complete_ps``.
+    """
+
+    first: Ints
+    last: Ints
+    own_ps: Ints
+    backward_ps: Ints
+    replica_ps: Ints
+    after_ps: Ints
+    complete_ps: Ints
+    synced_ps: Ints
+
+    @classmethod
+    def of(cls, workload: Workload, timeline: Timeline) -> _Ends:
+        programs = np.arange(len(workload.programs))
+        replica = np.array([program.replica for program in workload.programs])
+        first = np.searchsorted(timeline.program, programs)
+        last = np.searchsorted(timeline.program, programs, side="right") - 1
+        own = timeline.end_ps[last]
+        backward = _largest(timeline.reached_ps, replica)
+        after = np.maximum(timeline.reached_ps, backward)
+        synced = np.maximum(timeline.synced_ps, after)
+        complete = np.clip(_all_released(workload, timeline), after, synced)
+        return cls(first, last, own, backward, _largest(own, replica), after, complete, synced)
+
+
+def _largest(values: Ints, replica: Ints) -> Ints:
+    """For each program the largest value in its replica."""
+    largest = np.zeros(int(replica.max()) + 1, dtype=np.int64)
+    np.maximum.at(largest, replica, values)
+    return largest[replica]
+
+
+def _all_released(workload: Workload, timeline: Timeline) -> Ints:
+    """When every member of every sync of a program had its gradients; 0 without syncs."""
+    complete = np.zeros(len(workload.programs), dtype=np.int64)
+    for sync, released in zip(workload.syncs, timeline.released_ps, strict=True):
+        members = list(sync.programs)
+        complete[members] = np.maximum(complete[members], released.max())
+    return complete
+
+
+def _gaps(timeline: Timeline, ends: _Ends) -> Iterator[_Part]:
+    """Before, between and after the actions of a program, while its replica still goes backward."""
+    before = np.concatenate(([0], timeline.end_ps[:-1]))
+    before[ends.first] = 0
+    backward = ends.backward_ps[timeline.program]
+    yield timeline.program, before, np.minimum(timeline.start_ps, backward), BUBBLE
+    yield np.arange(len(ends.own_ps)), ends.own_ps, ends.backward_ps, BUBBLE
+
+
+def _followed(workload: Workload, timeline: Timeline, ends: _Ends) -> Iterator[_Part]:
+    """What the last-ending program of a replica does, for those whose own work is done."""
+    replica = np.array([program.replica for program in workload.programs])
+    for number in np.unique(replica).tolist():
+        members = np.flatnonzero(replica == number)
+        leader = int(members[np.argmax(ends.own_ps[members])])
+        alone = np.maximum(ends.own_ps, ends.backward_ps)[members]
+        pieces = [
+            (int(ends.after_ps[leader]), int(ends.complete_ps[leader]), STRAGGLER_WAIT),
+            (int(ends.complete_ps[leader]), int(ends.synced_ps[leader]), DP_COMM),
+        ]
+        for step, start, end in action_steps(workload, timeline, int(ends.last[leader])):
+            pieces.append((start, end, TP_COMM if isinstance(step, Collect) else BUBBLE))
+        for start, end, cause in pieces:
+            yield members, np.maximum(start, alone), np.full(len(members), end), cause
