@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import functools
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from runners import options
-from xsim.errors import SpecError
+from xsim.errors import SpecError, XsimError
 
-__all__ = ["CONFIG_ERROR", "Command", "Setting", "exits", "read_command", "several"]
+__all__ = ["CONFIG_ERROR", "INTERRUPTED", "Command", "Main", "Setting", "exits", "read_command", "several"]
 
 CONFIG_ERROR = 2
 INTERRUPTED = 130
@@ -75,7 +76,14 @@ def several(key: str, text: str) -> tuple[object, ...]:
     return _setting(f"{key}={text}").values
 
 
-def exits(main: Callable[[Sequence[str]], int]) -> Callable[[Sequence[str] | None], int]:
+class Main(Protocol):
+    """A console script."""
+
+    def __call__(self, argv: Sequence[str] | None = None) -> int:
+        """The exit code; without ``argv`` the process's own arguments are read."""
+
+
+def exits(main: Callable[[Sequence[str]], int]) -> Main:
     """Turn ``main`` into a command: what the user can fix is one line on stderr and exit code 2."""
 
     @functools.wraps(main)
@@ -85,8 +93,14 @@ def exits(main: Callable[[Sequence[str]], int]) -> Callable[[Sequence[str] | Non
         except SpecError as error:
             print(f"error: {error}", file=sys.stderr)
             return CONFIG_ERROR
+        except XsimError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
         except KeyboardInterrupt:
             return INTERRUPTED
+        except BrokenPipeError:  # the reader, head perhaps, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
 
     return command
 
@@ -119,7 +133,7 @@ def _check(setting: Setting, config_dirs: tuple[Path, ...]) -> None:
             raise SpecError(setting.key, list(setting.values), "a preset is added to the config", fix)
         options.check_choice(setting.key, setting.values[0], config_dirs)
         return
-    options.check_key(setting.key)
+    options.check_key(setting.key, ",".join(map(str, setting.values)))
     if setting.key in options.GROUPS:
         for value in setting.values:
             options.check_choice(setting.key, value, config_dirs)

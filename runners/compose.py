@@ -52,13 +52,14 @@ class Composer:
         from omegaconf.errors import OmegaConfBaseException
 
         search = ",".join(f"'file://{folder}'" for folder in self.config_dirs)
-        chosen = [f"{group}={_spelled(option)}" for group, option in groups.items()]
+        chosen = [f"~{group}" if option is None else f"{group}={option}" for group, option in groups.items()]
         texts = [f"hydra.searchpath=[{search}]", *self.overrides, *chosen]
         try:
             config = compose("config", texts, return_hydra_config=True)
             choices = dict(config.hydra.runtime.choices)
-            del config["hydra"]
-            plain = OmegaConf.to_container(config, resolve=False)
+            plain = OmegaConf.to_container(
+                OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+            )
         except (HydraException, OmegaConfBaseException) as error:
             raise SpecError("config", " ".join(texts[1:]), _first_line(error), "correct the file or option") from None
         assert isinstance(plain, dict)
@@ -182,10 +183,6 @@ def _refuse_code(node: object, path: str) -> None:
     elif isinstance(node, list):
         for index, value in enumerate(node):
             _refuse_code(value, f"{path}{index}.")
-
-
-def _spelled(option: object) -> str:
-    return "null" if option is None else str(option)
 
 
 def _first_line(error: Exception) -> str:

@@ -126,7 +126,9 @@ def expand(grid: Grid) -> tuple[Choice, ...]:
     >>> [point["a"] for point in expand(Grid(axes={"a": (1, 2, 3)}, exclude=({"a": (2,)},)))]
     [1, 3]
     """
-    blocks = [[dict(zip(block, row, strict=True)) for row in zip(*block.values(), strict=True)] for block in grid.zipped]
+    blocks = [
+        [dict(zip(block, row, strict=True)) for row in zip(*block.values(), strict=True)] for block in grid.zipped
+    ]
     axes = [[{key: value} for value in values] for key, values in grid.axes.items()]
     factors = [*blocks, *axes]
     product = [_merged(parts) for parts in itertools.product(*factors)] if factors else []

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import json
 import typing
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
@@ -30,7 +30,18 @@ __all__ = ["INPUT_KEYS", "SCHEMA_VERSION", "Inputs", "code_hash", "key_of", "rea
 
 SCHEMA_VERSION = 1  # of the result tables; part of every key
 
-INPUT_KEYS = ("cluster", "model", "deployment", *FAMILIES, "batch", "precision", "optimizer", "seed", "memory")
+INPUT_KEYS = (
+    "cluster",
+    "model",
+    "deployment",
+    *FAMILIES,
+    "batch",
+    "precision",
+    "optimizer",
+    "seed",
+    "memory",
+    "verify",
+)
 
 Spec = TypeVar("Spec")
 
@@ -53,6 +64,7 @@ class Inputs:
     optimizer: str
     seed: int
     memory: Literal["enforce", "report"]
+    verify: bool
 
     def experiment(self) -> Experiment:
         """The experiment.
@@ -69,7 +81,7 @@ class Inputs:
             optimizer=cast(Any, self.optimizer),
         )
         chosen = {family: member for family, (_, member) in self.members.items()}
-        return Experiment(scenario=scenario, **chosen, seed=self.seed, memory=self.memory)
+        return Experiment(scenario=scenario, **chosen, seed=self.seed, memory=self.memory, verify=self.verify)
 
 
 def read(config: Mapping[str, object]) -> Inputs:
@@ -84,9 +96,6 @@ def read(config: Mapping[str, object]) -> Inputs:
         if deployment is None:
             raise SpecError("batch", None, "no deployment says how many samples to train", "write batch=64, say")
         batch = deployment.samples
-    memory = str(config["memory"])
-    if memory not in ("enforce", "report"):
-        raise SpecError("memory", memory, "there is no such policy", "choose one of enforce, report")
     return Inputs(
         cluster=_spec(ClusterSpec, config, "cluster"),
         model=_spec(ModelSpec, config, "model"),
@@ -96,7 +105,8 @@ def read(config: Mapping[str, object]) -> Inputs:
         precision=str(config["precision"]),
         optimizer=str(config["optimizer"]),
         seed=_whole("seed", config["seed"]),
-        memory=memory,
+        memory=_policy(config["memory"]),
+        verify=_flag("verify", config["verify"]),
     )
 
 
@@ -105,7 +115,7 @@ def resolved(inputs: Inputs) -> dict[str, object]:
     plain = {name: to_plain(getattr(inputs, name)) for name in ("cluster", "model")}
     plain["deployment"] = None if inputs.deployment is None else to_plain(inputs.deployment)
     members = {family: {"name": name} | _options(member) for family, (name, member) in inputs.members.items()}
-    names = ("batch", "precision", "optimizer", "seed", "memory")
+    names = ("batch", "precision", "optimizer", "seed", "memory", "verify")
     return plain | members | {name: getattr(inputs, name) for name in names}
 
 
@@ -125,13 +135,13 @@ def code_hash() -> str:
 
 
 def _spec(cls: type[Spec], config: Mapping[str, object], name: str) -> Spec:
-    return _spec_of_text(cls, json.dumps(config[name]), name)
+    return cast(Spec, _spec_of_text(cast(Hashable, cls), json.dumps(config[name]), name))
 
 
 @functools.lru_cache(maxsize=512)
-def _spec_of_text(cls: type[Spec], text: str, name: str) -> Spec:
+def _spec_of_text(cls: Hashable, text: str, name: str) -> object:
     """Points of a sweep share their clusters and models: each is read once."""
-    return from_plain(cls, json.loads(text), name)
+    return from_plain(cast(type[object], cls), json.loads(text), name)
 
 
 def _member(family: str, node: object) -> tuple[str, Any]:
@@ -155,4 +165,18 @@ def _as_tuple(value: object) -> object:
 def _whole(name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise SpecError(name, value, f"its type is {type(value).__name__}", "write a whole number")
+    return value
+
+
+def _policy(value: object) -> Literal["enforce", "report"]:
+    if value == "enforce":
+        return "enforce"
+    if value == "report":
+        return "report"
+    raise SpecError("memory", value, "there is no such policy", "choose one of enforce, report")
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise SpecError(name, value, f"its type is {type(value).__name__}", "write true or false")
     return value

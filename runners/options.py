@@ -24,6 +24,7 @@ ROOT: Mapping[str, str] = {
     "optimizer": "adam or sgd",
     "seed": "of everything random",
     "memory": "enforce or report: whether to simulate what does not fit",
+    "verify": "true: prove every communication plan correct",
     "out": "folder of all results",
     "num_workers": "simulations side by side; null: one per CPU",
     "timeout_s": "a simulation that takes longer is stopped; null: never",
@@ -60,12 +61,12 @@ def check_choice(group: str, option: object, config_dirs: Iterable[Path] = ()) -
         raise SpecError(group, option, "there is no such option", near(option, options) + fix)
 
 
-def check_key(key: str) -> None:
+def check_key(key: str, value: object) -> None:
     """Refuse a key whose first part is no group and no root key."""
     known = (*GROUPS, *ROOT, "grid")
     first = key.partition(".")[0]
     if first not in known:
-        raise SpecError(key, "", "there is no such key", f"{near(first, known)}the keys are {', '.join(known)}")
+        raise SpecError(key, value, "there is no such key", f"{near(first, known)}the keys are {', '.join(known)}")
 
 
 def near(name: object, known: Iterable[str]) -> str:

@@ -162,7 +162,7 @@ def _check_axes(grid: Grid, command: Command) -> None:
                 options.check_choice(key, value, command.config_dirs)
         else:
             plain = key.removeprefix("+")
-            options.check_key(plain)
+            options.check_key(plain, list(values))
             if plain.partition(".")[0] not in INPUT_KEYS:
                 fix = f"choose among {', '.join(INPUT_KEYS)} and keys inside them"
                 raise SpecError(f"grid.{plain}", list(values), "it cannot be an axis: no result depends on it", fix)

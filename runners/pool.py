@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,7 +80,7 @@ class _Slot:
     started_s: float = field(default_factory=time.monotonic)
 
 
-def finished(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
+def finished(points: Sequence[Point], limits: Limits, worker: type[Worker] = Worker) -> Iterator[Finished | None]:
     """Run ``points``; yields each as it ends, and ``None`` about once a second in between.
 
     Closing the iterator ends every process it started.
@@ -89,7 +89,7 @@ def finished(points: Sequence[Point], limits: Limits) -> Iterator[Finished | Non
         PoolError: Workers do not start.
     """
     with _ray(limits) as (count, memory_bytes):
-        pool = _Pool(limits, memory_bytes, collections.deque((point, 1) for point in points))
+        pool = _Pool(limits, worker, memory_bytes, collections.deque((point, 1) for point in points))
         pool.slots = [pool.started(number) for number in range(min(count, len(points)))]
         left = len(points)
         while left:
@@ -102,6 +102,7 @@ def finished(points: Sequence[Point], limits: Limits) -> Iterator[Finished | Non
 @dataclass(slots=True)
 class _Pool:
     limits: Limits
+    worker: type[Worker]
     memory_bytes: int | None
     queue: collections.deque[tuple[Point, int]]
     slots: list[_Slot] = field(default_factory=list)
@@ -112,7 +113,7 @@ class _Pool:
         """A fresh actor in slot ``number``; its first answer tells which simulator it runs."""
         import ray
 
-        actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Worker).remote(self.memory_bytes)
+        actor: Any = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(self.worker).remote(self.memory_bytes)
         return _Slot(number, actor, actor.code.remote())
 
     def step(self) -> Iterator[Finished]:
@@ -172,8 +173,8 @@ class _Pool:
         if slot.point is None:
             if lasted_s > SLOW_START_S and not self.warned:
                 self.warned = True
-                free, all_ = ray.available_resources(), ray.cluster_resources()
-                shown = f"{free.get('CPU', 0):g} of {all_.get('CPU', 0):g} CPUs are free"
+                free, cpus = _resource(ray.available_resources, "CPU"), _resource(ray.cluster_resources, "CPU")
+                shown = f"{free:g} of {cpus:g} CPUs are free"
                 warnings.warn(f"a worker has been starting for {lasted_s:.0f} s: {shown}", stacklevel=2)
         elif self.limits.timeout_s is not None and lasted_s > self.limits.timeout_s:
             ray.kill(slot.actor)
@@ -192,7 +193,7 @@ def _ray(limits: Limits) -> Iterator[tuple[int, int | None]]:
     if limits.address != "local":
         ray.init(limits.address, **quiet)
         with contextlib.closing(_Shutdown(None)):
-            yield limits.workers or max(1, int(ray.cluster_resources().get("CPU", 1))), None
+            yield limits.workers or max(1, int(_resource(ray.cluster_resources, "CPU"))), None
         return
     count = limits.workers or len(os.sched_getaffinity(0))
     folder = tempfile.mkdtemp(prefix="xsim-ray-")
@@ -206,7 +207,7 @@ def _ray(limits: Limits) -> Iterator[tuple[int, int | None]]:
             _temp_dir=folder,
             **quiet,
         )
-        yield count, int(ray.cluster_resources()["memory"] / count)
+        yield count, int(_resource(ray.cluster_resources, "memory") / count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +220,10 @@ class _Shutdown:
         ray.shutdown()
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _resource(resources: Callable[[], dict[str, float]], name: str) -> float:
+    return resources().get(name, 0.0)
 
 
 def _without_result(status: str, reason: str, slot: _Slot) -> Outcome:

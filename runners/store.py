@@ -19,6 +19,7 @@ from analysis.tables import MANIFEST, RUNS, SWEEP, TABLE, load
 from runners.inputs import SCHEMA_VERSION
 from runners.options import LABELS
 from runners.points import Point
+from runners.progress import Count
 from runners.worker import Outcome
 from xsim.metrics import COLUMNS
 
@@ -94,14 +95,12 @@ class Store:
 
     def known(self) -> dict[str, str]:
         """Status of every run that is there, by key."""
-        if not (self.folder / RUNS).is_dir():
-            return {}
-        table = load(self.folder, every_version=True).select(["key", "status"])
+        table = self._all()
         return dict(zip(table["key"].to_pylist(), table["status"].to_pylist(), strict=True))
 
     def rows(self, keys: Collection[str]) -> pa.Table:
         """The rows of ``keys``, in their order."""
-        table = load(self.folder, every_version=True)
+        table = self._all()
         position = {key: index for index, key in enumerate(table["key"].to_pylist())}
         return table.take([position[key] for key in keys if key in position])
 
@@ -120,14 +119,15 @@ class Store:
         key = str(row["key"])
         write_whole(self.folder / RUNS / key[:2] / f"{key}.arrow", sink.getvalue().to_pybytes())
 
-    def progress(self, status: Mapping[str, object]) -> None:
+    def progress(self, state: str, count: Count) -> None:
         """Where the sweep stands, for other programs."""
+        status = {"state": state, "total": count.total, "done": dict(count.done), "eta_s": count.eta_s}
         write_whole(self.folder / "status.json", _json(status))
 
     def compact(self) -> None:
         """Bring the compacted table up to date; the runs stay."""
         table_folder = self.folder / TABLE
-        table = load(self.folder, every_version=True)
+        table = self._all()
         old = _manifest(table_folder)
         number = 1 + max((int(name.removeprefix("part-").removesuffix(".parquet")) for name in old), default=0)
         part = f"part-{number:06d}.parquet"
@@ -138,6 +138,11 @@ class Store:
         for path in table_folder.glob("part-*.parquet"):
             if path.name != part:
                 path.unlink()
+
+    def _all(self) -> pa.Table:
+        if not (self.folder / RUNS).is_dir():
+            return SCHEMA.empty_table()
+        return load(self.folder, every_version=True)
 
 
 def write_whole(path: Path, data: bytes) -> None:

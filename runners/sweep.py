@@ -10,12 +10,14 @@ A sweep that was started before runs only what is missing.
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from importlib import metadata
+from typing import TYPE_CHECKING, Literal
 
 from runners.cli import INTERRUPTED, exits, read_command
 
@@ -23,10 +25,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from runners.points import Plan, Point
+    from runners.pool import Finished
     from runners.store import Store
     from runners.track import Tracker
 
 FAILURES = ("failed", "timeout", "crashed", "out_of_memory")  # the other states are answers
+STATUS_EVERY_S = 5.0
 
 
 @exits
@@ -42,16 +46,16 @@ def main(argv: Sequence[str]) -> int:
         return 0
     plan = plan_sweep(command)
     if plan.settings.dry_run:
-        _list(plan)
+        _list(plan.points)
         return 0
     return _run(plan, argv)
 
 
-def _list(plan: Plan) -> None:
-    for point in plan.points:
+def _list(points: Sequence[Point]) -> None:
+    for point in points:
         problem = f"  invalid: {point.contradiction}" if point.contradiction else ""
         print(f"{point.key}  {point.title}{problem}")
-    print(f"{len(plan.points)} points", file=sys.stderr)
+    print(f"{len(points)} points", file=sys.stderr)
 
 
 def _run(plan: Plan, argv: Sequence[str]) -> int:
@@ -59,19 +63,146 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
 
     store = Store(plan.settings.out / plan.name)
     known = store.known()
-    retry = FAILURES if plan.settings.retry_failed else ()
-    missing = [point for point in plan.points if known.get(point.key, retry[:1] or None) in (None, *retry)]
-    again = [point.key for point in missing if point.key in known]
-    tracker = _tracker(plan, store)
-    store.begin(_asked(plan, argv), again)
-    print(f"{plan.name}: {len(plan.points)} points, {len(plan.points) - len(missing)} already there", file=sys.stderr)
-    interrupted = _run_missing(plan, store, missing, tracker)
-    if missing:
-        store.compact()
+    missing = [point for point in plan.points if _is_due(known.get(point.key), retry=plan.settings.retry_failed)]
+    there = [point.key for point in plan.points if point not in missing]
+    print(f"{plan.name}: {len(plan.points)} points, {len(there)} already there", file=sys.stderr)
+    store.begin(_asked(plan, argv), again=[point.key for point in missing if point.key in known])
+    tracker = _tracker(plan, store, there, to_run=len(missing))
+    interrupted = bool(missing) and _run_missing(plan, store, missing, tracker)
     rows = store.rows([point.key for point in plan.points])
     failed = any(status in FAILURES for status in rows["status"].to_pylist())
-    _track_rest(plan, store, rows, tracker)
     if tracker is not None:
         tracker.close("KILLED" if interrupted else "FAILED" if failed else "FINISHED")
-    _report(plan, rows, tracker)
+    _report(plan, store, rows, tracker)
+    if interrupted:
+        print(f"interrupted: {len(rows)} of {len(plan.points)} are done; the same command runs the rest", file=sys.stderr)
     return INTERRUPTED if interrupted else int(failed)
+
+
+def _is_due(status: str | None, *, retry: bool) -> bool:
+    return status is None or (retry and status in FAILURES)
+
+
+def _asked(plan: Plan, argv: Sequence[str]) -> dict[str, object]:
+    packages = ("xsim", "numba", "numpy", "ray", "simpy")
+    return {
+        "command": ["python", "-m", "runners.sweep", *argv],
+        "code": plan.points[0].code,
+        "python": sys.version.split()[0],
+        "versions": {name: _version(name) for name in packages},
+        "points": [{"key": p.key, **p.labels, "point": p.choice, "seed": p.seed} for p in plan.points],
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _tracker(plan: Plan, store: Store, there: Sequence[str], to_run: int) -> Tracker | None:
+    """Where rows are logged; rows that an interrupted sweep left unlogged come first."""
+    from runners.track import Tracker, tracked
+
+    uri = plan.settings.tracking_uri
+    if uri is None:
+        return None
+    identity = hashlib.sha256("\n".join(sorted(point.key for point in plan.points)).encode()).hexdigest()[:16]
+    tracker = Tracker(uri=uri, grid=plan.name, sweep=identity, folder=store.folder, code=plan.points[0].code)
+    logged = tracked(store.folder, uri)
+    untracked = [key for key in there if key not in logged]
+    if untracked or to_run:
+        tracker.start()
+    if untracked:
+        for row in store.rows(untracked).to_pylist():
+            tracker.add(row)
+    return tracker
+
+
+def _run_missing(plan: Plan, store: Store, missing: Sequence[Point], tracker: Tracker | None) -> bool:
+    """Run and store ``missing``; whether the user stopped it."""
+    from runners.progress import Count, progress
+    from runners.store import row_of
+
+    count = Count(len(missing), plan.settings.num_workers or len(os.sched_getaffinity(0)))
+    state: Literal["running", "finished", "interrupted"] = "finished"
+    noted_s = 0.0
+    try:
+        with (
+            progress(len(missing)) as display,
+            _second_interrupt_kills(),
+            closing(_outcomes(plan, missing)) as outcomes,
+        ):
+            for done in outcomes:
+                if done is not None:
+                    row = row_of(done.point, done.outcome, worker=done.worker, attempt=done.attempt)
+                    store.write(row)
+                    if tracker is not None:
+                        tracker.add(row)
+                    count.add(done.outcome["status"], done.outcome["wall_s"])
+                display.show(count)
+                if time.monotonic() - noted_s > STATUS_EVERY_S:
+                    noted_s = time.monotonic()
+                    store.progress("running", count)
+    except KeyboardInterrupt:
+        state = "interrupted"
+    store.progress(state, count)
+    store.compact()
+    return state == "interrupted"
+
+
+def _outcomes(plan: Plan, missing: Sequence[Point]) -> Generator[Finished | None]:
+    """Contradictions are answered here, the rest by workers."""
+    from runners.pool import Finished, Limits, finished
+    from runners.worker import Outcome
+
+    for point in missing:
+        if point.contradiction:
+            reason = str(point.contradiction)
+            yield Finished(point, Outcome(status="invalid", reason=reason, details="", metrics={}, wall_s=0.0), -1, 0)
+    sound = [point for point in missing if not point.contradiction]
+    settings = plan.settings
+    limits = Limits(
+        workers=settings.num_workers,
+        timeout_s=settings.timeout_s,
+        retries=settings.retries,
+        address=settings.ray_address,
+    )
+    if sound:
+        yield from finished(sound, limits)
+
+
+@contextmanager
+def _second_interrupt_kills() -> Iterator[None]:
+    """The first Ctrl-C ends the sweep in order, the second at once."""
+    pressed: list[int] = []
+
+    def handler(number: int, _frame: object) -> None:
+        pressed.append(number)
+        if len(pressed) > 1:
+            os._exit(INTERRUPTED)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _report(plan: Plan, store: Store, rows: pa.Table, tracker: Tracker | None) -> None:
+    from analysis.compare import show
+
+    show(rows)
+    print(f"\nTables:  {store.folder}   (analysis.load reads them; python -m analysis.compare {store.folder} draws)")
+    if tracker is not None:
+        if tracker.problem:
+            print(
+                f"warning: MLflow has not all runs: {tracker.problem}; the same command logs the rest", file=sys.stderr
+            )
+        print(f"MLflow:  python -m runners.ui {plan.settings.out}   (or: make ui)")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -16,7 +16,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +38,7 @@ ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
     "GIT_PYTHON_REFRESH": "quiet",
 }
 FIGURES = tuple(column.name for column in COLUMNS if column.kind != "text")
@@ -64,6 +65,7 @@ class Tracker:
         grid: Name of the MLflow experiment.
         sweep: Identity of the sweep; its parent run carries it as a tag.
         folder: Of the tables; the journal lies there.
+        code: Hash of the simulator.
         problem: Why tracking stopped, if it did. The tables are not touched by that.
     """
 
@@ -71,22 +73,24 @@ class Tracker:
     grid: str
     sweep: str
     folder: Path
-    about: Mapping[str, str]
+    code: str
     problem: str = ""
     _rows: queue.Queue[Row | None] = field(default_factory=queue.Queue)
     _thread: threading.Thread | None = None
     _status: str = "FINISHED"
     _keys: set[str] = field(default_factory=set)
 
+    def start(self) -> None:
+        """Load MLflow and open the store: seconds, which pass beside the first simulations."""
+        self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
+        self._thread.start()
+
     def add(self, row: Row) -> None:
         """Log ``row`` when there is time."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
-            self._thread.start()
         self._rows.put(row)
 
     def close(self, status: str) -> None:
-        """End the parent run with ``status`` (FINISHED, FAILED or KILLED) after the last row is logged."""
+        """End the parent run with ``status`` (FINISHED, FAILED or KILLED) after the last row, if it was started."""
         if self._thread is None:
             return
         self._status = status
@@ -95,9 +99,8 @@ class Tracker:
 
     def _work(self) -> None:
         try:
-            with _quiet():
-                self._log_all()
-        except Exception as error:  # noqa: BLE001 - whatever MLflow raises, the sweep goes on
+            self._log_all()
+        except Exception as error:  # whatever MLflow raises, the sweep goes on
             self.problem = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         finally:
             self._write_journal()
@@ -126,7 +129,7 @@ class Tracker:
             run_id: str = found[0].info.run_id
             client.update_run(run_id, status="RUNNING")
             return run_id
-        tags = {"xsim.sweep": self.sweep, **{f"xsim.{key}": value[:TAG_LIMIT] for key, value in self.about.items()}}
+        tags = {"xsim.sweep": self.sweep, "xsim.code": self.code}
         created: str = client.create_run(experiment, run_name=f"sweep {self.grid}", tags=tags).info.run_id
         return created
 
@@ -155,7 +158,9 @@ def _log(client: MlflowClient, experiment: str, parent: str, row: Row) -> None:
     run = client.create_run(experiment, start_time=started_ms, tags=tags, run_name=_title(row))
     run_id = run.info.run_id
     metrics = [Metric(name, value, now_ms, 0) for name, value in _figures(row)]
-    params = [Param(name, str(row[name])) for name in (*LABELS, "seed", "batch", "point") if row[name] not in (None, "")]
+    params = [
+        Param(name, str(row[name])) for name in (*LABELS, "seed", "batch", "point") if row[name] not in (None, "")
+    ]
     client.log_batch(run_id, metrics=metrics, params=params)
     client.log_text(run_id, json.dumps(json.loads(str(row["config_json"])), indent=1), "config.json")
     client.set_terminated(run_id, "FINISHED" if row["status"] in ("ok", "does_not_fit", "invalid") else "FAILED")
@@ -191,10 +196,10 @@ def _client(uri: str) -> MlflowClient:
     database.parent.mkdir(parents=True, exist_ok=True)
     with database.with_name(f".{database.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")  # it persists, and halves the cost of a run
         client = MlflowClient(uri)
         client.search_experiments(max_results=1)
-        with contextlib.closing(sqlite3.connect(database)) as connection:
-            connection.execute("PRAGMA journal_mode=WAL")
     return client
 
 
@@ -225,19 +230,3 @@ def _runs_by_key(client: MlflowClient, experiment: str) -> dict[str, tuple[str, 
 
 def _sqlite_file(uri: str) -> Path | None:
     return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """MLflow's and its database migrations' chatter goes nowhere."""
-    import logging
-
-    names: Sequence[str] = ("mlflow", "alembic")
-    levels = [logging.getLogger(name).level for name in names]
-    for name in names:
-        logging.getLogger(name).setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        for name, level in zip(names, levels, strict=True):
-            logging.getLogger(name).setLevel(level)

@@ -56,7 +56,7 @@ def attempted(work: Callable[[], Result]) -> tuple[Result | None, Outcome]:
         status, reason = "does_not_fit", str(error)
     except MemoryError:
         status, reason = "out_of_memory", "the simulation needs more memory than its process may use"
-    except Exception as error:  # noqa: BLE001 - a defect anywhere below becomes a row with its traceback
+    except Exception as error:  # a defect anywhere below becomes a row with its traceback
         status, reason, details = "failed", f"{type(error).__name__}: {error}", traceback.format_exc()
     return result, Outcome(
         status=status,
@@ -71,7 +71,7 @@ class Worker:
     """Ray makes an actor of it."""
 
     def __init__(self, memory_bytes: int | None) -> None:
-        """Allow ``memory_bytes`` of data, so that too large a simulation ends as an answer and not as a dead process."""
+        """Allow ``memory_bytes`` of data: too large a simulation ends as an answer, not as a dead process."""
         if memory_bytes is not None:
             with contextlib.suppress(ValueError):  # an administrator's limit is lower: that one holds
                 resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, resource.RLIM_INFINITY))

@@ -9,21 +9,20 @@ which conditions hold there, and takes the first in the order of the definition.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xsim.account import Account, account
-from xsim.plan.workload import Action, Collect, Compute, Ready, Workload
+from xsim.plan.workload import Action, Body, Collect, Compute, Ready, Workload
 from xsim.sim.timeline import Timeline
 
 __all__ = ["check_account", "check_timeline", "painted_causes"]
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-Interval = tuple[int, int]
 
 
 def check_account(workload: Workload, timeline: Timeline, found: Account | None = None) -> Account:
@@ -48,23 +47,31 @@ def check_account(workload: Workload, timeline: Timeline, found: Account | None 
 # ---- the causes, once more ----
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Lanes:
-    """Intervals of one program by what happens in them; of single ranks ``compute`` and ``optimizer``."""
+    """What happens in one program when: n x 2 intervals, those of single ranks by position in the group."""
 
-    compute: dict[int, list[Interval]] = field(default_factory=lambda: defaultdict(list))
-    optimizer: dict[int, list[Interval]] = field(default_factory=lambda: defaultdict(list))
-    computing: list[Interval] = field(default_factory=list)
-    collective: list[Interval] = field(default_factory=list)
-    syncing: list[Interval] = field(default_factory=list)
-    missing_until: int = 0
-    end: int = 0
-    last_backward: int = 0
+    compute: tuple[Ints, ...]
+    optimizer: tuple[Ints, ...]
+    computing: Ints
+    collective: Ints
+    syncing: Ints
+    missing_until: int
+    end: int
+    last_backward: int
 
-    def instants(self) -> set[int]:
-        own = [*self.compute.values(), *self.optimizer.values(), self.computing, self.collective, self.syncing]
-        edges = {edge for intervals in own for interval in intervals for edge in interval}
-        return edges | {self.missing_until, self.end, self.last_backward}
+    def after(self, instant: int) -> _Lanes:
+        """Without what ended before."""
+        kept = (lane[lane[:, 1] > instant] for lane in (self.computing, self.collective, self.syncing))
+        computing, collective, syncing = kept
+        return replace(self, compute=(), optimizer=(), computing=computing, collective=collective, syncing=syncing)
+
+    def instants(self, position: int | None = None) -> list[Ints]:
+        """All at which something changes, for the group or for one rank of it."""
+        lanes = [self.computing, self.collective, self.syncing]
+        if position is not None:
+            lanes += [self.compute[position], self.optimizer[position]]
+        return [*(lane.ravel() for lane in lanes), np.array([self.missing_until, self.end, self.last_backward])]
 
 
 def painted_causes(workload: Workload, timeline: Timeline) -> dict[int, dict[str, int]]:
@@ -76,22 +83,18 @@ def painted_causes(workload: Workload, timeline: Timeline) -> dict[int, dict[str
     causes: dict[int, dict[str, int]] = {}
     for members in replicas.values():
         backward = max(lanes[m].last_backward for m in members)
-        leader = max(members, key=lambda m: (lanes[m].end, -m))
+        leader = lanes[max(members, key=lambda m: (lanes[m].end, -m))].after(backward)
+        marks = [*leader.instants(), np.array([0, backward, timeline.makespan_ps])]
         for member in members:
-            edges = lanes[member].instants() | lanes[leader].instants() | {0, backward, timeline.makespan_ps}
-            cuts = np.array(sorted(edges), dtype=np.int64)
             for position, rank in enumerate(workload.programs[member].devices.ranks):
-                causes[rank] = _paint(cuts, lanes[member], lanes[leader], position, backward)
+                cuts = np.unique(np.concatenate([*lanes[member].instants(position), *marks]))
+                causes[rank] = _paint(cuts, lanes[member], leader, position, backward)
     return causes
 
 
 def _paint(cuts: Ints, own: _Lanes, leader: _Lanes, position: int, backward: int) -> dict[str, int]:
     """Of each piece between two cuts the first condition that holds."""
     at = cuts[:-1]
-    own_waits = [
-        (_inside(own.syncing, at) & (at < own.missing_until), "straggler_wait"),
-        (_inside(own.syncing, at), "dp_comm"),
-    ]
     leader_does = [
         (_inside(leader.collective, at), "tp_comm"),
         (_inside(leader.computing, at), "bubble"),
@@ -104,63 +107,74 @@ def _paint(cuts: Ints, own: _Lanes, leader: _Lanes, position: int, backward: int
         (_inside(own.computing, at), "straggler_wait"),  # a member has not ended: the next step cannot begin
         (_inside(own.collective, at), "tp_comm"),
         (at < backward, "bubble"),
-        *own_waits,
+        (_inside(own.syncing, at) & (at < own.missing_until), "straggler_wait"),
+        (_inside(own.syncing, at), "dp_comm"),
         *((mask & (at >= own.end) & (at < leader.end), cause) for mask, cause in leader_does),
         (at >= leader.end, "straggler_wait"),
     ]
     total = dict.fromkeys(("compute", "optimizer", "tp_comm", "dp_comm", "bubble", "straggler_wait"), 0)
-    open_ = np.ones(len(at), dtype=bool)
+    unnamed = np.ones(len(at), dtype=bool)
     widths = np.diff(cuts)
     for mask, cause in layers:
-        total[cause] += int(widths[mask & open_].sum())
-        open_ &= ~mask
-    assert not widths[open_].any(), f"no cause at {at[open_ & (widths > 0)].tolist()} ps"
+        total[cause] += int(widths[mask & unnamed].sum())
+        unnamed &= ~mask
+    assert not unnamed.any(), f"no cause at {at[unnamed].tolist()} ps"
     return total
 
 
-def _inside(intervals: Iterable[Interval], at: Ints) -> Flags:
+def _inside(intervals: Ints, at: Ints) -> Flags:
     """At which of the instants some half-open interval is open."""
-    pairs = np.array(list(intervals), dtype=np.int64).reshape(-1, 2)
-    begun = np.searchsorted(np.sort(pairs[:, 0]), at, side="right")
-    ended = np.searchsorted(np.sort(pairs[:, 1]), at, side="right")
+    begun = np.searchsorted(np.sort(intervals[:, 0]), at, side="right")
+    ended = np.searchsorted(np.sort(intervals[:, 1]), at, side="right")
     return np.asarray(begun > ended)
 
 
 def _lanes(workload: Workload, timeline: Timeline, index: int) -> _Lanes:
-    lanes = _Lanes()
     program = workload.programs[index]
-    for row in np.flatnonzero(timeline.program == index).tolist():
-        at, walk = int(timeline.start_ps[row]), int(timeline.walk[row])
-        body = program.bodies[str(timeline.kind[row]), int(timeline.chunk[row])]
-        number = 0
-        for step in body.steps:
-            if isinstance(step, Compute):
-                own = lanes.optimizer if step.kind == "optimizer" else lanes.compute
-                for position, duration in enumerate(step.durations_ps):
-                    own[position].append((at, at + duration))
-                lanes.computing.append((at, at + max(step.durations_ps)))
-                at += max(step.durations_ps)
-            elif isinstance(step, Collect):
-                if walk < 0:
-                    interval = (at, at + timeline.folded[body][number])
-                else:
-                    interval = (int(timeline.collects[walk][number, 0]), int(timeline.collects[walk][number, 1]))
-                lanes.collective.append(interval)
-                at, number = interval[1], number + 1
-        lanes.end = max(lanes.end, int(timeline.end_ps[row]))
-        if timeline.kind[row] == "B":
-            lanes.last_backward = max(lanes.last_backward, int(timeline.end_ps[row]))
-    lanes.syncing.append((int(timeline.reached_ps[index]), int(timeline.synced_ps[index])))
-    lanes.missing_until = max(
-        (
-            int(r)
-            for s, times in zip(workload.syncs, timeline.released_ps, strict=True)
-            if index in s.programs
-            for r in times
-        ),
-        default=0,
+    size = len(program.devices.ranks)
+    found: dict[str, list[Ints]] = defaultdict(lambda: [np.zeros((0, 2), dtype=np.int64)])
+    mine = np.flatnonzero(timeline.program == index)
+    for (kind, chunk), body in program.bodies.items():
+        steps = [step for step in body.steps if not isinstance(step, Ready)]
+        rows = mine[(timeline.kind[mine] == kind) & (timeline.chunk[mine] == chunk)]
+        if not len(rows) or not steps:
+            continue
+        starts, ends = _spans(timeline, rows, body, steps)
+        for number, step in enumerate(steps):
+            spans = np.stack([starts[:, number], ends[:, number]], axis=1)
+            if isinstance(step, Collect):
+                found["collective"].append(spans)
+                continue
+            found["computing"].append(spans)
+            own = "optimizer" if step.kind == "optimizer" else "compute"
+            for position, duration in enumerate(step.durations_ps):
+                found[f"{own} {position}"].append(spans[:, :1] + np.array([0, duration]))
+    releases = [
+        int(times.max())
+        for sync, times in zip(workload.syncs, timeline.released_ps, strict=True)
+        if index in sync.programs
+    ]
+    return _Lanes(
+        compute=tuple(np.concatenate(found[f"compute {position}"]) for position in range(size)),
+        optimizer=tuple(np.concatenate(found[f"optimizer {position}"]) for position in range(size)),
+        computing=np.concatenate(found["computing"]),
+        collective=np.concatenate(found["collective"]),
+        syncing=np.array([[timeline.reached_ps[index], timeline.synced_ps[index]]]),
+        missing_until=max(releases, default=0),
+        end=int(timeline.end_ps[mine].max()),
+        last_backward=int(timeline.end_ps[mine[timeline.kind[mine] == "B"]].max(initial=0)),
     )
-    return lanes
+
+
+def _spans(timeline: Timeline, rows: Ints, body: Body, steps: list[Compute | Collect]) -> tuple[Ints, Ints]:
+    """Start and end of each step (columns) in each action (rows) that ran ``body``."""
+    longest = [max(step.durations_ps) if isinstance(step, Compute) else 0 for step in steps]
+    durations = np.tile(np.array(longest, dtype=np.int64), (len(rows), 1))
+    collects = [number for number, step in enumerate(steps) if isinstance(step, Collect)]
+    for place, walk in enumerate(timeline.walk[rows].tolist() if collects else ()):
+        durations[place, collects] = timeline.folded[body] if walk < 0 else np.diff(timeline.collects[walk])[:, 0]
+    ends = timeline.start_ps[rows][:, None] + durations.cumsum(axis=1)
+    return ends - durations, ends
 
 
 # ---- could it have happened? ----

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.collective.ring import Ring
-from xsim.plan.comm import Collective, CommPlan, lower_plan
+from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
 from xsim.plan.contracts import Estimate
 from xsim.plan.layout import Layout
 from xsim.spec.deployment import DeploymentPlan
@@ -95,7 +96,7 @@ def overlapping_layouts(draw: st.DrawFn) -> tuple[Layout, Layout]:
 def collectives(draw: st.DrawFn) -> Collective:
     """Any kind, on 1 to 9 ranks in any order, on a span of any size and place, evenly cut or not."""
     ranks, start, size = draw(rank_tuples(9)), draw(st.integers(0, 5)), draw(st.integers(1, 40))
-    kind = draw(st.sampled_from(["all_reduce", "all_gather", "reduce_scatter", "broadcast"]))
+    kind: CollectiveKind = draw(st.sampled_from(get_args(CollectiveKind)))
     root = draw(st.integers(0, len(ranks) - 1)) if kind == "broadcast" else None
     span, cuts = range(start, start + size), None
     if draw(st.booleans()):

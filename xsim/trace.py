@@ -51,26 +51,28 @@ def trace_events(
         waited[index].append((CAUSES[cause], start, end))
     events: list[Event] = []
     for index, members in shown.items():
+        rows: list[int] = np.flatnonzero(timeline.program == index).tolist()
         for position, rank in members:
             thread = {"pid": programs[index].replica, "tid": rank}
-            events += _names(programs[index], thread, scenario)
+            events += _names(programs[index], position, thread, scenario)
             events += [_slice(thread, name, "wait", start, end) for name, start, end in waited[index]]
-            for row in np.flatnonzero(timeline.program == index).tolist():
+            for row in rows:
                 events += _action(workload, timeline, row, position, thread)
     threads = {index: {"pid": programs[index].replica, "tid": members[0][1]} for index, members in shown.items()}
     return [*events, *_arrows(workload, timeline, threads), *_syncs(workload, timeline, threads)]
 
 
-def _names(program: Program, thread: Event, scenario: Scenario | None) -> Iterator[Event]:
+def _names(program: Program, position: int, thread: Event, scenario: Scenario | None) -> Iterator[Event]:
+    """What the thread is called, and that it stands below those of earlier stages."""
     rank = thread["tid"]
     name = f"rank {rank}, stage {program.stage}"
     if len(program.devices.ranks) > 1:
-        name += f", TP {program.devices.ranks.index(rank)}"
+        name += f", TP {position}"
     if scenario is not None:
         name += f", {rank_devices(scenario.cluster)[rank].name} in host {rank_hosts(scenario.cluster)[rank]}"
     yield {**thread, "ph": "M", "name": "process_name", "args": {"name": f"replica {program.replica}"}}
     yield {**thread, "ph": "M", "name": "thread_name", "args": {"name": name}}
-    order = (program.stage << 40) + (program.group << 20) + program.devices.ranks.index(rank)
+    order = (program.stage * 1000 + program.group) * 1000 + position
     yield {**thread, "ph": "M", "name": "thread_sort_index", "args": {"sort_index": order}}
 
 

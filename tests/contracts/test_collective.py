@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,6 @@ from xsim.plan.contracts import CollectiveAlgorithm
 from xsim.plan.judge import verify_collective
 
 EACH = pytest.mark.parametrize("algorithm", [pytest.param(cls(), id=name) for name, cls in members("collective")])
-KINDS: tuple[CollectiveKind, ...] = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 
 
 @EACH
@@ -23,7 +24,7 @@ def test_every_rank_ends_with_what_the_kind_says(algorithm: CollectiveAlgorithm,
 
 
 @EACH
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", get_args(CollectiveKind))
 @pytest.mark.parametrize("count", range(1, 10))
 def test_any_number_of_ranks_and_any_size(algorithm: CollectiveAlgorithm, kind: CollectiveKind, count: int) -> None:
     for size in (1, count, 2 * count + 1, 17):

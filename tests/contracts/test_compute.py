@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -15,12 +16,13 @@ from xsim.plan.operators import ShardedOperator
 
 EACH = pytest.mark.parametrize("model", [pytest.param(cls(), id=name) for name, cls in members("compute")])
 
+BOUNDS: tuple[Literal["matmul", "attention", "memory"], ...] = ("matmul", "attention", "memory")
 PASSES: tuple[Pass, ...] = ("forward", "backward", "update")
 
 
 @st.composite
 def operators(draw: st.DrawFn) -> ShardedOperator:
-    bound = draw(st.sampled_from(("matmul", "attention", "memory")))
+    bound = draw(st.sampled_from(BOUNDS))
     return ShardedOperator(
         kind="mlp",
         name="up",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import pytest
 
 from tests.paper.example import DG0, DG1, DG2, DG3
-from tests.strategies import SITE
+from tests.strategies import SITE, with_rings
 from xsim.plan.comm import Collective
 from xsim.plan.groups import Holder
 from xsim.plan.layout import Layout
@@ -70,3 +71,15 @@ def test_chunk_c_belongs_to_rank_c_t_over_l(degrees: tuple[int, ...]) -> None:
 
 def test_a_size_that_six_does_not_divide_loses_nothing() -> None:
     assert [len(ring.span) for ring in rings(DG0, DG2, size=13)] == [2, 2, 2, 2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("degrees", "messages"),
+    [((3, 2), 24), ((8, 4, 2), 96), ((3, 2, 1), 72), ((8, 8, 1), 96), ((4, 4, 4, 1), 96), ((8, 6, 5), 1440)],
+)
+def test_a_ring_of_k_groups_sends_2_k_minus_1_times_k_messages(degrees: tuple[int, ...], messages: int) -> None:
+    layouts = [Layout.even(tuple(range(10 * i, 10 * i + t)), 840) for i, t in enumerate(degrees)]
+    graph = with_rings(Lcm().reduce(layouts, SITE))
+    rings_of_k = math.lcm(*degrees)
+
+    assert int(graph.rounds.sum()) == rings_of_k * 2 * (len(degrees) - 1) * len(degrees) == messages

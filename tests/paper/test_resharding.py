@@ -1,9 +1,12 @@
-"""Section 2.4, Figure 2: TP 6 to TP 4 on 12 elements, the other two shapes of Figure 12, and the sync of TP 3 with TP 2.
+"""Section 2.4, Figure 2: TP 6 to TP 4 on 12 elements, two more shapes of Figure 12, and the sync of TP 3 with TP 2.
 
 Source ranks are 0, 1, ...; target ranks 10, 11, ... A message is (src, dst, first, last + 1, phase).
 """
 
 from __future__ import annotations
+
+import math
+from collections import Counter
 
 import pytest
 
@@ -123,6 +126,41 @@ def test_tp_4_to_4_is_the_same_for_all(strategy: Reshard) -> None:
     assert move(strategy, (4, 4), 12) == [(0, 10, 0, 3, 0), (1, 11, 3, 6, 0), (2, 12, 6, 9, 0), (3, 13, 9, 12, 0)]
 
 
+DEGREES = [(a, b) for a in range(1, 9) for b in range(1, 9)]
+
+
+@pytest.mark.parametrize(("a", "b"), DEGREES)
+def test_chunks_and_cut_points_move_the_same_bytes_between_the_same_pairs(a: int, b: int) -> None:
+    """They differ in the number of messages: lcm(a, b) against a + b - gcd(a, b)."""
+    size = 840
+    by_lcm, by_cuts = move(LCM, (a, b), size), move(ALPACOMM, (a, b), size)
+
+    assert volumes(by_lcm) == volumes(by_cuts)
+    assert len(by_lcm) == math.lcm(a, b)
+    assert len(by_cuts) == a + b - math.gcd(a, b)
+
+
+@pytest.mark.parametrize(("a", "b"), DEGREES)
+def test_leaders_carry_a_share_of_one_over_gcd(a: int, b: int) -> None:
+    """Gather (a/g - 1) S/a into each source leader, S/g from leader to leader, scatter (b/g - 1) S/b."""
+    size, g = 840, math.gcd(a, b)
+    found = move(HETAUTO, (a, b), size)
+    within_source = [last - first for src, dst, first, last, _ in found if dst < 10]
+    across = [last - first for src, dst, first, last, _ in found if src < 10 <= dst]
+    within_target = [last - first for src, dst, first, last, _ in found if src >= 10]
+
+    assert within_source == [size // a] * (a - g)
+    assert across == [size // g] * g
+    assert within_target == [size // b] * (b - g)
+
+
+def volumes(found: list[Message]) -> Counter[tuple[int, int]]:
+    total: Counter[tuple[int, int]] = Counter()
+    for src, dst, first, last, _ in found:
+        total[src, dst] += last - first
+    return total
+
+
 TP3, TP2 = Layout.even((0, 1, 2), 12), Layout.even((10, 11), 12)
 
 
@@ -173,11 +211,11 @@ def test_sync_tp_3_and_2_by_leaders_has_10_messages() -> None:
     assert ring_messages(HETAUTO) == sorted(expected)
 
 
-@pytest.mark.parametrize(("strategy", "busiest"), [(LCM, 6), (ALPACOMM, 6)], ids=["lcm", "alpacomm"])
-def test_sync_tp_3_and_2_meets_the_bound_on_the_busiest_port(strategy: Reshard, busiest: int) -> None:
-    """Half the tensor leaves each rank of the TP 2 group: V / 2B, and no less is possible."""
-    sent = {rank: 0 for rank in (0, 1, 2, 10, 11)}
+@pytest.mark.parametrize("strategy", [LCM, ALPACOMM], ids=["lcm", "alpacomm"])
+def test_sync_tp_3_and_2_meets_the_bound_on_the_busiest_port(strategy: Reshard) -> None:
+    """Half the tensor leaves each rank of the TP 2 group, a third each of the others: no less is possible."""
+    sent = dict.fromkeys((0, 1, 2, 10, 11), 0)
     for src, _, first, last, _ in ring_messages(strategy):
         sent[src] += last - first
 
-    assert sent == {0: 4, 1: 4, 2: 4, 10: busiest, 11: busiest}
+    assert sent == {0: 4, 1: 4, 2: 4, 10: 6, 11: 6}

@@ -110,7 +110,7 @@ def test_sequence_parallelism_shares_out_all_that_is_kept(spec: ModelSpec, tp: i
 
 @pytest.mark.parametrize(("sequence_parallel", "sbh"), [(False, 8 + 24 / 8), (True, 32 / 8)])
 def test_activations_of_korthikanti_without_scores_and_dropout(*, sequence_parallel: bool, sbh: float) -> None:
-    """https://arxiv.org/abs/2205.05198 equations 2 and 4: 10 + 24/t and 34/t, less the masks (2, and 2/t)."""
+    """https://arxiv.org/abs/2205.05198 table 2: 10 + 24/t and 34/t, less the masks (2, and 2/t)."""
     spec, tp, samples = GPT3, 8, 2
     tokens = samples * spec.seq_len
     sums = tokens * spec.heads // tp * 4  # fused attention keeps one fp32 number per token and head

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import csv
+import statistics
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -9,6 +13,7 @@ from tests.plan.toy import US, device
 from xsim.plan.compute.roofline import Roofline
 from xsim.plan.operators import ShardedOperator
 from xsim.spec.cluster import DeviceSpec, EfficiencyCurve
+from xsim.spec.codec import from_plain
 
 CURVE = EfficiencyCurve(
     matmul=0.8, attention=0.4, memory=0.5, half_flops=1e9, attention_half_flops=3e9, overhead_ps=2 * US
@@ -62,3 +67,47 @@ def test_the_peak_is_that_of_the_dtype() -> None:
     assert time_us(device(), operator("matmul", 10**12, dtype="fp32"), "forward") == pytest.approx(
         2 * time_us(device(), operator("matmul", 10**12), "forward")
     )
+
+
+def measured(folder: Path, group: str) -> Iterator[tuple[ShardedOperator, float]]:
+    """Kernels and their time in picoseconds, as others measured them."""
+    with (folder / "measured" / "kernels.csv").open(encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            if row["group"] == group:
+                work = product(row) if row["op"] == "gemm" else prefill(row)
+                yield work, float(row["time_ms"]) * 1e9
+
+
+def product(row: dict[str, str]) -> ShardedOperator:
+    m, n, k = (int(row[name]) for name in "mnk")
+    return operator("matmul", 2 * m * n * k, 2 * (m * k + k * n + m * n))
+
+
+def prefill(row: dict[str, str]) -> ShardedOperator:
+    """As the layers of a model count it: causal, half of the scores."""
+    batch, seq, heads, kv_heads, width = (int(row[n]) for n in ("batch", "seq", "heads", "kv_heads", "head_dim"))
+    return operator("attention", 2 * batch * seq**2 * heads * width, 4 * batch * seq * width * (heads + kv_heads))
+
+
+@pytest.mark.parametrize(
+    ("name", "group", "most"),
+    [
+        ("a100_80", "aic_gemm_a100_sxm", 0.05),
+        ("h100_80", "aic_gemm_h100_sxm", 0.035),
+        ("h200", "aic_gemm_h200_sxm", 0.035),
+        ("b200", "aic_gemm_b200_sxm", 0.04),
+        ("a100_80", "aic_attn_a100_sxm", 0.07),
+        ("h100_80", "aic_attn_h100_sxm", 0.12),
+        ("h200", "aic_attn_h200_sxm", 0.12),
+        ("b200", "aic_attn_b200_sxm", 0.14),
+    ],
+)
+def test_the_library_meets_the_kernels_it_was_fitted_to(
+    reference_data: Path, name: str, group: str, most: float
+) -> None:
+    spec = from_plain(DeviceSpec, name)
+
+    errors = [abs(Roofline().time_ps(spec, work, "forward") / ps - 1) for work, ps in measured(reference_data, group)]
+
+    assert len(errors) > 300
+    assert statistics.median(errors) < most

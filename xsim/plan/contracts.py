@@ -64,7 +64,7 @@ class Planner(Protocol):
 
 
 class Reshard(Protocol):
-    """Moves tensors between unlike layouts. Every plan must pass the judge (``xsim.plan.comm``)."""
+    """Moves tensors between unlike layouts. Every plan must pass the judge (``xsim.plan.judge``)."""
 
     def move(self, source: Layout, target: Layout, site: Site) -> CommPlan:
         """Hand a tensor over at a pipeline boundary: afterwards every target rank holds its part."""

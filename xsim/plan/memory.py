@@ -3,7 +3,7 @@
 Weights, gradients and optimizer states as in ZeRO (https://arxiv.org/abs/1910.02054 section 3.1: 16 bytes a parameter
 for Adam in 16 bits); activations by what each operator keeps for its backward pass. With fused attention and without
 dropout masks that is, per layer, the ``s b h (34 + 5 a s / h)`` of Korthikanti et al. (https://arxiv.org/abs/2205.05198
-equation 1) without its score term and its masks, ``32 s b h``, and 4 bytes per token and head; tensor and sequence
+table 2) without its score term and its masks, ``32 s b h``, and 4 bytes per token and head; tensor and sequence
 parallelism divide it as there. The framework's own memory and fragmentation are not counted.
 """
 
@@ -16,6 +16,7 @@ from xsim.plan.operators import ShardedOperator, layer_operators, like_layer, op
 from xsim.plan.workload import Action
 from xsim.spec.cluster import rank_devices
 from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
 
 __all__ = ["Load", "RankMemory", "Verdict", "deployment_memory", "rank_memory"]
@@ -78,7 +79,7 @@ class Load:
         actions: Of its schedule; they say how many micro-batches are in flight.
     """
 
-    layers: tuple[range, ...]
+    layers: tuple[Sequence[int], ...]
     samples: int
     tp: int
     sequence_parallel: bool
@@ -162,7 +163,7 @@ def _operators(scenario: Scenario, load: Load, layer: int, index: int) -> list[S
     return [part for part in parts if isinstance(part, ShardedOperator)]
 
 
-def _each(parts: tuple[range, ...]) -> Iterator[int]:
+def _each(parts: tuple[Sequence[int], ...]) -> Iterator[int]:
     return (layer for part in parts for layer in part)
 
 
@@ -182,24 +183,26 @@ def _loads(plan: DeploymentPlan, order: Order) -> Iterator[tuple[str, Load, tupl
 
 def _advice(scenario: Scenario, load: Load, has_bytes: int) -> str:
     """The gentlest change that would make the load fit, found by computing the need again."""
-    for change, text in _changes(load):
+    for change, text in _changes(scenario.model, load):
         if max(rank_memory(scenario, change, index).total_bytes for index in range(change.tp)) <= has_bytes:
             return text
     return "use devices with more memory, or more ranks and more stages"
 
 
-def _changes(load: Load) -> Iterator[tuple[Load, str]]:
+def _changes(model: ModelSpec, load: Load) -> Iterator[tuple[Load, str]]:
     if load.tp > 1 and not load.sequence_parallel:
         yield replace(load, sequence_parallel=True), "set sequence_parallel: true on its stage"
     for samples in range(load.samples - 1, 0, -1):
         yield replace(load, samples=samples), f"give it {samples} of the {load.samples} samples of a micro-batch"
     chunk = max(range(len(load.layers)), key=lambda c: len(load.layers[c]))
-    part, held = load.layers[chunk], sum(map(len, load.layers))
-    for fewer in range(1, len(part)):
-        less = (*load.layers[:chunk], part[:-fewer], *load.layers[chunk + 1 :])
-        yield replace(load, layers=less), f"move {fewer} of its {held} layers to another stage"
-    for times in (2, 4, 8):
-        yield replace(load, tp=load.tp * times), f"spread its layers over {load.tp * times} ranks"
+    movable = [layer for layer in load.layers[chunk] if 0 < layer <= model.layers]
+    for fewer in range(1, len(movable)):
+        part = tuple(layer for layer in load.layers[chunk] if layer not in movable[:fewer])
+        less = (*load.layers[:chunk], part, *load.layers[chunk + 1 :])
+        yield replace(load, layers=less), f"move {fewer} of its layers to another stage"
+    for tp in (load.tp * 2, load.tp * 4, load.tp * 8):
+        if tp <= model.heads:
+            yield replace(load, tp=tp), f"spread its layers over {tp} ranks"
 
 
 def _gb(size_bytes: int) -> str:

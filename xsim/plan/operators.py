@@ -6,6 +6,9 @@ that do not divide are cut at ``i * size // tp``. FLOPs and weights add up over 
 
 Heads are cut in whole key/value groups: a query head stays with the keys it attends to. With fewer key/value heads
 than ranks the query heads are cut, and a rank holds a copy of each key/value head that its query heads share.
+
+Not counted: biases, the few numbers per token that the ranks exchange for the loss, and, with sequence parallelism,
+the second gathering of a product's input for its weight gradient, which Megatron-LM hides behind the product.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ counted, so that the bound holds under contention) of the actions that it still 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import accumulate
 
 from xsim.fabric.fabric import Fabric
@@ -28,12 +29,12 @@ class Folding:
         self._collects: dict[Body, tuple[int, ...]] = {}
         self._duration: dict[Body, int] = {}
         programs = workload.programs
-        self._before_ps = [tuple(accumulate(map(_compute_ps, _bodies(p)), initial=0)) for p in programs]
+        compute_ps = cache(_compute_ps)
+        self._before_ps = [tuple(accumulate(map(compute_ps, _bodies(p)), initial=0)) for p in programs]
         self._origin_ps = [0] * len(programs)
         self._members = [sync.programs for sync in workload.syncs]
-        self._bound_ps = [
-            [_ready_ps(programs[p], number) for p in s.programs] for number, s in enumerate(workload.syncs)
-        ]
+        ready_ps = [_ready_ps(p, before) for p, before in zip(programs, self._before_ps, strict=True)]
+        self._bound_ps = [[ready_ps[p][number] for p in s.programs] for number, s in enumerate(workload.syncs)]
         self._released_ps: list[list[int | None]] = [[None] * len(members) for members in self._members]
         self._open = [len(members) for members in self._members]
         self._disturbed, self._rivals = _conflicts(workload, fabric) if network.contends else (set(), {})
@@ -138,15 +139,20 @@ def _compute_ps(body: Body) -> int:
     return sum(max(step.durations_ps) for step in body.steps if isinstance(step, Compute))
 
 
-def _ready_ps(program: Program, sync: int) -> int:
-    """Compute time of ``program`` from its start until its gradients for ``sync`` are complete: a lower bound."""
-    last = {action.chunk: n for n, action in enumerate(program.actions) if action.kind == "B"}
-    before = tuple(accumulate(map(_compute_ps, _bodies(program)), initial=0))
+def _ready_ps(program: Program, before_ps: Sequence[int]) -> dict[int, int]:
+    """Per sync, compute time of ``program`` from its start until its gradients are complete: a lower bound.
+
+    Args:
+        program: One device group.
+        before_ps: Compute time before each of its actions.
+    """
+    last = {action.chunk: number for number, action in enumerate(program.actions) if action.kind == "B"}
+    found: dict[int, int] = {}
     for chunk, number in last.items():
-        at_ps = before[number]
+        at_ps = before_ps[number]
         for step in program.bodies["B", chunk].steps:
-            if isinstance(step, Ready) and step.sync == sync:
-                return at_ps
-            if isinstance(step, Compute):
+            if isinstance(step, Ready):
+                found[step.sync] = at_ps
+            elif isinstance(step, Compute):
                 at_ps += max(step.durations_ps)
-    return before[-1]
+    return found

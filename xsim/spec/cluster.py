@@ -28,6 +28,8 @@ __all__ = [
 
 ScaleUpKind = Literal["nvswitch", "full_mesh", "pcie"]
 SCALE_UP_KINDS = ("nvswitch", "full_mesh", "pcie")
+DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8")
+LARGEST_RANKS = 2**24  # more would only exhaust memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,9 @@ class DeviceSpec:
         if not self.peak_flops_per_s:
             raise SpecError("peak", "", f"{self.name} has no peak rate", "write peak: {bf16: 312 TFLOPS}")
         for dtype, rate in self.peak_flops_per_s:
+            if dtype not in DTYPES:
+                offered = ", ".join(DTYPES)
+                raise SpecError(f"peak.{dtype}", rate, "this dtype is unknown", f"choose one of {offered}")
             if not rate > 0:
                 raise SpecError(f"peak.{dtype}", rate, "it must be positive", "write such as 312 TFLOPS")
         for name in ("memory_bytes", "memory_bandwidth_bytes_per_s", "power_w"):
@@ -206,9 +211,7 @@ class HostSpec:
     def __post_init__(self) -> None:
         at_least(self, "count", 1)
         if not self.devices:
-            raise SpecError(
-                "devices", self.devices, "a host needs a device", "write devices: [{device: h100, count: 8}]"
-            )
+            raise SpecError("devices", [], "a host needs a device", "write devices: [{device: h100_80, count: 8}]")
         if self.scale_up not in SCALE_UP_KINDS:
             offered = ", ".join(SCALE_UP_KINDS)
             raise SpecError("scale_up", self.scale_up, "this fabric is unknown", f"choose one of {offered}")
@@ -264,7 +267,9 @@ class ClusterSpec:
 
     def __post_init__(self) -> None:
         if not self.hosts:
-            raise SpecError("hosts", self.hosts, "a cluster needs a host", "list one under hosts")
+            raise SpecError("hosts", [], "a cluster needs a host", "list one under hosts")
+        if self.ranks > LARGEST_RANKS:
+            raise SpecError("hosts", self.ranks, f"more than {LARGEST_RANKS} ranks", "lower the counts")
 
     @property
     def ranks(self) -> int:

@@ -7,9 +7,7 @@ from numpy.typing import NDArray
 
 from xsim.sim.kernels.jit import kernel
 
-__all__ = ["NEVER_PS", "evaluate"]
-
-NEVER_PS = 1 << 61  # an instant after all others; sums that contain it stay in int64
+__all__ = ["evaluate"]
 
 # Columns of ``rows``; the first are those of xsim.sim.traffic.compiled.
 SRC_PARTY, DST_PARTY, SIZE, LATENCY, ROUNDS, CYCLE_LEN, PRED_START, PRED_END = range(8)

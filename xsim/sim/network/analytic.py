@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.sim.contracts import Completion, Network, NetworkStats
-from xsim.sim.traffic.compiled import Compiled, Compiler
-from xsim.sim.traffic.ledger import NEVER_PS, Instance, Ledger
-from xsim.sim.traffic.tally import Totals, tally_alone
+from xsim.sim.kernels.never import NEVER_PS
+from xsim.sim.traffic.alone import Alone
+from xsim.sim.traffic.compiled import Compiler
+from xsim.sim.traffic.ledger import Instance, Ledger
+from xsim.sim.traffic.tally import Run, Totals
 
 __all__ = ["Analytic"]
 
@@ -31,11 +32,12 @@ class _AnalyticNetwork:
     contends = False
 
     def __init__(self, fabric: Fabric) -> None:
-        self._compile = Compiler(fabric)
         self._links = len(fabric.links)
+        self._compile = Compiler(fabric)
+        self._alone = Alone(fabric, fair=False)
         self._ledger = Ledger()
         self._touched: dict[int, Instance] = {}
-        self._ended: Counter[Compiled] = Counter()
+        self._runs: dict[int, Run] = {}
 
     def submit(self, graph: TransferGraph) -> int:
         return self._ledger.submit(self._compile(graph)).handle
@@ -53,33 +55,33 @@ class _AnalyticNetwork:
 
     def advance(self, until_ps: int | None) -> list[Completion]:
         self._settle()
-        limit_ps = NEVER_PS - 1 if until_ps is None else until_ps
-        if self._ledger.next_ps > limit_ps:
+        if self._ledger.next_ps > (NEVER_PS - 1 if until_ps is None else until_ps):
             return []
         completions, ended = self._ledger.pop()
-        self._ended.update(instance.compiled for instance in ended)
+        for instance in ended:
+            self._alone.count(instance.compiled, self._runs.pop(instance.handle))
         return completions
 
     def solo(self, graph: TransferGraph) -> int:
         compiled = self._compile(graph)
-        return max(compiled.run((0,) * compiled.parties))
+        return max(self._alone.run(compiled, (0,) * compiled.parties).done_ps)
 
     def repeat(self, graph: TransferGraph, times: int) -> None:
-        self._ended[self._compile(graph)] += times
+        compiled = self._compile(graph)
+        self._alone.count(compiled, self._alone.run(compiled, (0,) * compiled.parties), times)
 
     def stats(self) -> NetworkStats:
         """A graph counts when its last row has ended."""
         totals = Totals(self._links)
-        for compiled, times in self._ended.items():
-            totals.add(tally_alone(compiled), times)
+        self._alone.add_to(totals)
         return totals.stats()
 
     def _settle(self) -> None:
-        """Work out again when the parties of graphs with new releases are done."""
-        for instance in self._touched.values():
+        """Work out anew when the parties of graphs with new releases are done."""
+        if not self._touched:
+            return
+        for handle, instance in self._touched.items():
             if instance.finishes_some:
-                origin_ps = min(instance.released_ps)
-                offsets_ps = tuple(min(at_ps - origin_ps, NEVER_PS) if at_ps < NEVER_PS else NEVER_PS
-                                   for at_ps in instance.released_ps)
-                self._ledger.forecast(instance, instance.compiled.run(offsets_ps), origin_ps)
+                run = self._runs[handle] = self._alone.run(instance.compiled, instance.offsets_ps)
+                self._ledger.forecast(instance, run.done_ps)
         self._touched.clear()

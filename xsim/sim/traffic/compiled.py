@@ -17,8 +17,6 @@ __all__ = ["Compiled", "Compiler"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_KEPT = 64  # runs remembered per graph: parties that arrive in ever new order must not fill the memory
-
 
 @dataclass(eq=False)
 class Compiled:
@@ -64,31 +62,6 @@ class Compiled:
             masks[src] |= needed
             masks[dst] |= needed
         return tuple(masks)
-
-    def run(self, offsets_ps: tuple[int, ...]) -> tuple[int, ...]:
-        """When each party is done, alone, if released at ``offsets_ps``; kept for the next call.
-
-        ``NEVER_PS`` for a party not released, and then also for what depends on it. Exact if ``exclusive``.
-        """
-        found = self._runs.get(offsets_ps)
-        if found is None:
-            if len(self._runs) == _KEPT:
-                del self._runs[next(iter(self._runs))]
-            found = self._runs[offsets_ps] = self._evaluate(offsets_ps)
-        return found
-
-    @cached_property
-    def _runs(self) -> dict[tuple[int, ...], tuple[int, ...]]:
-        return {}
-
-    def _evaluate(self, offsets_ps: tuple[int, ...]) -> tuple[int, ...]:
-        from xsim.sim.kernels.maxplus import NEVER_PS, evaluate  # numba loads with the first simulation
-
-        ends_ps = np.empty(len(self.rows), dtype=np.int64)
-        done_ps = np.full(self.parties, -1, dtype=np.int64)
-        release_ps = np.array(offsets_ps, dtype=np.int64)
-        evaluate(self.rows, self.bytes_per_ps, self.graph.pred, release_ps, ends_ps, done_ps)
-        return tuple(np.minimum(np.maximum(done_ps, release_ps), NEVER_PS).tolist())
 
     def _row_needs(self) -> list[int]:
         needs: list[int] = []

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from xsim.sim.contracts import Completion
+from xsim.sim.kernels.never import NEVER_PS
 from xsim.sim.traffic.compiled import Compiled
 
-__all__ = ["NEVER_PS", "Instance", "Ledger"]
-
-NEVER_PS = 1 << 61  # as in xsim.sim.kernels.maxplus, which this module must not load
+__all__ = ["Instance", "Ledger"]
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +33,8 @@ class Instance:
     @property
     def moving(self) -> bool:
         """Whether some row has both of its parties released, so that its links may be in use."""
+        if not self.absent:
+            return True
         partners, absent = self.compiled.partners, self.absent
         return any(mask & ~absent for party, mask in enumerate(partners) if not absent >> party & 1)
 
@@ -45,6 +46,17 @@ class Instance:
         open_parties = self.pending & ~self.compiled.idle
         needs, absent = self.compiled.needs, self.absent
         return any(open_parties >> party & 1 and not needed & absent for party, needed in enumerate(needs))
+
+    @property
+    def origin_ps(self) -> int:
+        """The first release."""
+        return min(self.released_ps)
+
+    @property
+    def offsets_ps(self) -> tuple[int, ...]:
+        """Releases relative to the first; ``NEVER_PS`` for those to come."""
+        origin_ps = self.origin_ps
+        return tuple(NEVER_PS if at_ps == NEVER_PS else at_ps - origin_ps for at_ps in self.released_ps)
 
     @property
     def finished(self) -> bool:
@@ -84,17 +96,19 @@ class Ledger:
             return None
         return instance
 
-    def forecast(self, instance: Instance, done_ps: tuple[int, ...], origin_ps: int) -> None:
-        """Replace what was expected of ``instance``: its pending parties are done at ``origin_ps + done_ps``."""
+    def forecast(self, instance: Instance, done_ps: tuple[int, ...]) -> None:
+        """Replace what was expected of ``instance``; ``done_ps`` per party, counted from its first release."""
         instance.edition += 1
+        origin_ps, busy = instance.origin_ps, instance.pending & ~instance.compiled.idle
         for party, offset_ps in enumerate(done_ps):
-            if offset_ps < NEVER_PS and (instance.pending & ~instance.compiled.idle) >> party & 1:
+            if offset_ps < NEVER_PS and busy >> party & 1:
                 heappush(self._due, (origin_ps + offset_ps, instance.handle, party, instance.edition))
 
-    def expect(self, instance: Instance, party: int, at_ps: int) -> None:
+    def expect(self, handle: int, party: int, at_ps: int) -> None:
         """Add one completion, unless it was reported before."""
+        instance = self.live[handle]
         if instance.pending >> party & 1:
-            heappush(self._due, (at_ps, instance.handle, party, instance.edition))
+            heappush(self._due, (at_ps, handle, party, instance.edition))
 
     @property
     def next_ps(self) -> int:

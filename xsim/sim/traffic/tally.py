@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from xsim.sim.contracts import FlowTimes, NetworkStats
 from xsim.sim.traffic.compiled import Compiled
 
-__all__ = ["Tally", "Totals", "tally_alone"]
+__all__ = ["Run", "Tally", "Totals", "tally_alone"]
 
 Ints = NDArray[np.int64]
 
@@ -30,6 +30,19 @@ class Tally:
     link_bytes: Ints
     link_busy_ps: Ints
     flows: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One run of a graph, from its first release.
+
+    Attributes:
+        done_ps: Per party.
+        tally: Absent if no flow slowed another: it is then the same for all such runs of the graph.
+    """
+
+    done_ps: tuple[int, ...]
+    tally: Tally | None = None
 
 
 class Totals:

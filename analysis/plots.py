@@ -1,0 +1,50 @@
+"""Figures of a comparison; matplotlib is loaded when one is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.compare import Comparison, Figures
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["save_bars"]
+
+MEASURES: Mapping[str, Callable[[Figures], float]] = {
+    "training time [s]": lambda figures: figures.training_time_s,
+    "bubble [s]": lambda figures: figures.bubble_time_s,
+}
+WIDTH_PER_BAR = 0.28  # inches
+LABEL_WIDTH = 1.0  # inches
+BARS_SHARE = 0.8  # of the room of a case
+
+
+def save_bars(found: Comparison, path: Path) -> Path:
+    """Grouped bars per case, one colour per option, one panel per measure; written to ``path``."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    room = max(LABEL_WIDTH, WIDTH_PER_BAR * (len(found.options) + 1))
+    figure = Figure(figsize=(max(6.0, room * len(found.cases) + 1.0), 7.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(len(MEASURES), 1, sharex=True)
+    for axes, (label, measure) in zip(panels, MEASURES.items(), strict=True):
+        _draw(axes, found, measure)
+        axes.set_ylabel(label)
+    panels[0].legend(ncols=len(found.options), loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+    panels[-1].set_xticks(range(len(found.cases)), ["\n".join(case) for case in found.cases], fontsize=7)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    return path
+
+
+def _draw(axes: Axes, found: Comparison, measure: Callable[[Figures], float]) -> None:
+    width = BARS_SHARE / len(found.options)
+    for number, option in enumerate(found.options):
+        heights = [measure(case[option]) if option in case else 0.0 for case in found.cases.values()]
+        offset = (number - (len(found.options) - 1) / 2) * width
+        axes.bar([x + offset for x in range(len(heights))], heights, width, label=f"{found.by} {option}")
+    axes.spines[["top", "right"]].set_visible(False)

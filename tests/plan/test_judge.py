@@ -1,0 +1,242 @@
+"""The judge bites: what it says of wrong plans, and that no small damage to a right plan escapes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import FABRIC, SITE, disjoint_layouts, with_rings
+from xsim.errors import PlanError
+from xsim.fabric.transfers import TransferGraph, concatenate, line, ring
+from xsim.families import members
+from xsim.plan import judge
+from xsim.plan.collective.ring import Ring
+from xsim.plan.comm import Collective, CollectiveKind, CommPlan, Step, Transfer, phases
+from xsim.plan.contracts import Reshard
+from xsim.plan.judge import verify_collective, verify_move, verify_reduce
+from xsim.plan.layout import Layout
+from xsim.plan.reshard.hetauto import HetAuto
+
+Verify = Callable[[CommPlan | TransferGraph, Sequence[Layout]], None]
+
+STRATEGIES = st.sampled_from([cls() for _, cls in members("reshard")])
+TP2, TP1 = Layout.even((0, 1), 4), Layout.even((2,), 4)
+
+
+def rejects(plan: CommPlan | TransferGraph, source: Layout, target: Layout) -> str:
+    with pytest.raises(PlanError) as caught:
+        verify_move(plan, source, target)
+    return str(caught.value)
+
+
+class TestMessages:
+    def test_a_collective_needs_what_it_sums(self) -> None:
+        layouts = Layout.even((1, 2), 2), Layout.even((4,), 2)
+        plan = CommPlan((Collective("all_reduce", (1, 4), range(1, 2)),))
+        with pytest.raises(PlanError) as caught:
+            verify_reduce(plan, layouts)
+
+        assert str(caught.value) == (
+            "step 0: rank 1 does not hold element 1 for Collective('all_reduce', ranks=(1, 4), span=range(1, 2))"
+        )
+
+    def test_a_sender_needs_what_it_sends(self) -> None:
+        plan = CommPlan((Transfer(0, 2, range(3)),))
+
+        assert rejects(plan, TP2, TP1) == "step 0: rank 0 does not hold element 2 for Transfer(0, 2, span=range(0, 3))"
+
+    def test_a_receiver_needs_what_it_adds_to(self) -> None:
+        plan = CommPlan((Transfer(0, 2, range(2), add=True),))
+
+        assert "rank 2 does not hold element 0 for Transfer(0, 2, span=range(0, 2), add=True)" in rejects(
+            plan, TP2, TP1
+        )
+
+    def test_a_hole_at_the_end(self) -> None:
+        plan = CommPlan((Transfer(0, 2, range(2)),))
+
+        assert rejects(plan, TP2, TP1) == "at the end rank 2 has the data not at all in element 2"
+
+    def test_a_gradient_counted_twice(self) -> None:
+        layouts = Layout.even((0,), 4), Layout.even((1,), 4)
+        once, twice = Transfer(0, 1, range(4), add=True), Transfer(0, 1, range(2), add=True)
+        plan = phases((once, twice), (Transfer(1, 0, range(4)),))
+        with pytest.raises(PlanError, match=r"at the end rank 0 has layouts\[0\] more than once in element 0"):
+            verify_reduce(plan, layouts)
+
+    def test_an_order_left_to_luck(self) -> None:
+        plan = CommPlan((Transfer(0, 2, range(2)), Transfer(1, 2, range(2, 4)), Transfer(2, 3, range(4))))
+
+        assert rejects(plan, TP2, Layout.even((3,), 4)) == (
+            "step 0, Transfer(0, 2, span=range(0, 2)), and step 2, Transfer(2, 3, span=range(0, 4)), "
+            "both touch element 0 of rank 2, and neither waits for the other"
+        )
+
+    def test_a_step_that_waits_for_a_later_one(self) -> None:
+        plan = CommPlan((Transfer(0, 2, range(2), after=(1,)), Transfer(1, 2, range(2, 4))))
+
+        assert rejects(plan, TP2, TP1) == "step 0 waits for step 1, which does not come before it"
+
+
+class TestCounting:
+    def test_adds_to_one_piece_commute(self) -> None:
+        layouts = [Layout.even((rank,), 6) for rank in range(4)]
+        to_root = [Transfer(rank, 0, range(6), add=True) for rank in (1, 2, 3)]
+        back = [Transfer(0, rank, range(6)) for rank in (1, 2, 3)]
+
+        verify_reduce(phases(to_root, back), layouts)
+
+    def test_replicas_are_one_contribution(self) -> None:
+        copies, single = Layout.even((0, 1), 4, replicated=True), Layout.even((2,), 4)
+        wrong = CommPlan((Collective("all_reduce", (0, 1, 2), range(4)),))
+        right = phases([Collective("all_reduce", (0, 2), range(4))], [Transfer(0, 1, range(4))])
+
+        verify_reduce(right, (copies, single))
+        with pytest.raises(PlanError, match=r"layouts\[0\] more than once"):
+            verify_reduce(wrong, (copies, single))
+
+    def test_a_reduce_scatter_spoils_the_rest(self) -> None:
+        layouts = Layout.even((0,), 4), Layout.even((1,), 4)
+        halves = Collective("reduce_scatter", (0, 1), range(4))
+        whole = Collective("all_gather", (0, 1), range(4))
+
+        verify_reduce(phases([halves], [whole]), layouts)
+        with pytest.raises(PlanError, match="not at all"):
+            verify_reduce(phases([halves]), layouts)
+
+    @pytest.mark.parametrize("kind", ["all_reduce", "reduce_scatter", "all_gather"])
+    def test_a_ring_that_stops_a_round_early(self, kind: CollectiveKind) -> None:
+        collective = Collective(kind, (0, 1, 2), range(9))
+        graph = Ring().expand(collective, FABRIC)
+        with pytest.raises(PlanError):
+            verify_collective(replace(graph, rounds=graph.rounds - 1), collective)
+
+    def test_a_ring_that_adds_a_round_too_long(self) -> None:
+        collective = Collective("all_reduce", (0, 1, 2), range(9))
+        graph = Ring().expand(collective, FABRIC)
+        with pytest.raises(PlanError, match="more than once"):
+            verify_collective(replace(graph, add_rounds=graph.add_rounds + 1), collective)
+
+    def test_a_reduce_scatter_that_leaves_pieces_next_door(self) -> None:
+        collective = Collective("reduce_scatter", (0, 1, 2), range(9))
+        turned = ring((0, 1, 2), collective.pieces(), rounds=2, add_rounds=2)
+        with pytest.raises(PlanError, match="not at all"):
+            verify_collective(concatenate([(turned, [(), (), ()])], ((0, 1, 2),)), collective)
+
+
+class TestMutations:
+    """A right plan with one thing wrong."""
+
+    @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3), data=st.data())
+    def test_a_step_dropped(self, strategy: Reshard, many: Sequence[Layout], data: st.DataObject) -> None:
+        for plan, verify in both(strategy, many):
+            number = data.draw(st.integers(0, len(plan.steps) - 1))
+            refused(without(plan, number), verify, many)
+
+    @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3), data=st.data())
+    def test_a_transfer_added_again(self, strategy: Reshard, many: Sequence[Layout], data: st.DataObject) -> None:
+        for plan, verify in both(strategy, many):
+            number, step = a_transfer(plan, data)
+            if step is not None:
+                again = replace(step, add=True, after=(*step.after, number))
+                refused(with_inserted(plan, number + 1, again), verify, many)
+
+    @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3), data=st.data())
+    def test_sender_and_receiver_swapped(self, strategy: Reshard, many: Sequence[Layout], data: st.DataObject) -> None:
+        for plan, verify in both(strategy, many):
+            number, step = a_transfer(plan, data)
+            if step is not None:
+                refused(with_step(plan, number, replace(step, src=step.dst, dst=step.src)), verify, many)
+
+    @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3), data=st.data())
+    def test_a_span_shifted(self, strategy: Reshard, many: Sequence[Layout], data: st.DataObject) -> None:
+        for plan, verify in both(strategy, many):
+            number, step = a_transfer(plan, data)
+            if step is not None:
+                shifted = range(step.span.start + 1, step.span.stop + 1)
+                refused(with_step(plan, number, replace(step, span=shifted)), verify, many)
+
+    @pytest.mark.parametrize("number", range(4, 8))
+    def test_a_wait_removed(self, number: int) -> None:
+        """TP 6 to TP 4 over two leaders: steps 4 to 7 cross over and scatter; each needs what came before."""
+        pair = Layout.even(tuple(range(6)), 12), Layout.even((6, 7, 8, 9), 12)
+        plan = HetAuto().move(*pair, SITE)
+        verify_move(plan, *pair)
+
+        assert "neither waits for the other" in rejects(
+            with_step(plan, number, replace(plan.steps[number], after=())), *pair
+        )
+
+    @pytest.mark.parametrize("row", range(4, 8))
+    def test_a_wait_removed_from_a_graph(self, row: int) -> None:
+        pair = Layout.even(tuple(range(6)), 12), Layout.even((6, 7, 8, 9), 12)
+        graph = with_rings(HetAuto().move(*pair, SITE))
+        free = replace(graph, pred_ptr=graph.pred_ptr.copy(), pred=graph.pred.copy())
+        width = graph.pred_ptr[row + 1] - graph.pred_ptr[row]
+        free.pred_ptr[row + 1 :] -= width
+
+        kept = np.r_[graph.pred[: graph.pred_ptr[row]], graph.pred[graph.pred_ptr[row + 1] :]]
+        assert "neither waits for the other" in rejects(replace(free, pred=kept), *pair)
+
+
+class TestLarge:
+    """Beyond the limit of exact proof, adversarial orders find what order was left to luck."""
+
+    @pytest.fixture(autouse=True)
+    def _small_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(judge, "EXACT", 0)
+
+    @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3))
+    def test_right_plans_pass(self, strategy: Reshard, many: Sequence[Layout]) -> None:
+        for plan, verify in both(strategy, many):
+            verify(with_rings(plan), many)
+
+    def test_a_missing_wait_is_found(self) -> None:
+        rows = [(line(0, 2, range(2)), [()]), (line(1, 2, range(2, 4)), [()]), (line(2, 3, range(4)), [()])]
+        graph = concatenate(rows, ((0, 1, 2, 3),))
+
+        assert "does not hold" in rejects(graph, TP2, Layout.even((3,), 4))
+
+
+def both(strategy: Reshard, many: Sequence[Layout]) -> list[tuple[CommPlan, Verify]]:
+    """A move and a reduce with their judges."""
+    move, reduce = strategy.move(many[0], many[1], SITE), strategy.reduce(many, SITE)
+    return [(move, lambda plan, layouts: verify_move(plan, layouts[0], layouts[1])), (reduce, verify_reduce)]
+
+
+def refused(plan: CommPlan, verify: Verify, many: Sequence[Layout]) -> None:
+    for form in (plan, with_rings(plan)):
+        with pytest.raises(PlanError):
+            verify(form, many)
+
+
+def a_transfer(plan: CommPlan, data: st.DataObject) -> tuple[int, Transfer | None]:
+    """Number and step of any transfer; None if the plan has none."""
+    found = [(number, step) for number, step in enumerate(plan.steps) if isinstance(step, Transfer)]
+    return data.draw(st.sampled_from(found)) if found else (0, None)
+
+
+def with_step(plan: CommPlan, number: int, step: Step) -> CommPlan:
+    return CommPlan((*plan.steps[:number], step, *plan.steps[number + 1 :]))
+
+
+def without(plan: CommPlan, number: int) -> CommPlan:
+    """Later steps keep waiting for the others."""
+    steps = [step for i, step in enumerate(plan.steps) if i != number]
+    return CommPlan(
+        tuple(replace(step, after=tuple(n - (n > number) for n in step.after if n != number)) for step in steps)
+    )
+
+
+def with_inserted(plan: CommPlan, number: int, step: Step) -> CommPlan:
+    """``step`` becomes ``number``; who waited for the step before it waits for both."""
+    later = [
+        replace(old, after=tuple(n + (n >= number) for n in old.after) + ((number,) if number - 1 in old.after else ()))
+        for old in plan.steps[number:]
+    ]
+    return CommPlan((*plan.steps[:number], step, *later))

@@ -1,0 +1,137 @@
+"""The two commands as their user meets them: one line and exit code 2 for a mistake, and nothing written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runners import run, sweep
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("network=flwo", "network = 'flwo': there is no such option; did you mean flow? choose one of"),
+        ("nework=flow", "nework = 'flow': there is no such key; did you mean network?"),
+        ("network.windw=3", "network.windw = 3: there is no such key"),
+        ("hydra.verbose=true", "hydra.verbose = 'True': there is no such key"),
+        ("network=", "error: network = ''"),
+        ("reshard", "command line = 'reshard': it cannot be read"),
+        ("cluster._target_=os.system", "cluster._target_ = 'os.system': there is no such key"),
+        ("+cluster._target_=os.system", "cluster._target_ = 'os.system': a config cannot name code to run"),
+        ("+experiment=nothing", "experiment = 'nothing': there is no such option"),
+        ("experiment=fig4_13b", "a preset is added to the config; write +experiment=NAME, once"),
+        ("--config-dir nowhere", "--config-dir = "),
+        ("seed=x", "seed = 'x': its type is str; write a whole number"),
+        ("memory=ignore", "memory = 'ignore': there is no such policy"),
+        ("batch=7", "batch = 7: the deployment trains 24 samples; make them equal"),
+        ("deployment=null", "batch = None: no deployment says how many samples to train"),
+        ("num_workers=0", "num_workers = 0: nothing would run"),
+        ("timeout_s=soon", "timeout_s = 'soon': its type is str; write a number"),
+        ("cluster=h100x8_a100x1", "deployment.replicas[1].stages[1].groups[0].ranks = [7, 8, 9]"),
+    ],
+)
+def test_run_refuses(words: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(words.split()) == 2
+
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("+grid=hetero", "grid = 'hetero': there is no such option; did you mean hetero_llama?"),
+        ("", "grid = 'no axes': it has no points; name a grid"),
+        ("+grid=hetero_llama reshard=lcm,lmc", "reshard = 'lmc': there is no such option; did you mean lcm?"),
+        ("+grid=hetero_llama model=llama3_8b", "the grid zips it with cluster, deployment; choose among llama2_7b"),
+        ("+grid=hetero_llama grid.axes.colour=[red]", "there is no such key"),
+        ("+grid=hetero_llama +grid.axes.colour=[red]", "colour = ['red']: there is no such key"),
+        ("timeout_s=1,2", "grid.timeout_s = [1, 2]: it cannot be an axis"),
+        ("+grid=hetero_llama batch=7", "batch = 7: the deployment trains 24 samples"),
+        ("hydra.sweeper=a,b", "hydra.sweeper = 'a,b': there is no such key"),
+    ],
+)
+def test_sweep_refuses(words: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep.main(words.split()) == 2
+
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not list(folder.iterdir())
+
+
+def test_run_refuses_several_values(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["reshard=lcm,hetauto"]) == 2
+    assert "start it with runners.sweep" in capsys.readouterr().err
+
+
+def test_what_does_not_fit_is_an_error_of_a_single_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["+experiment=fig4_13b", "network=analytic"]) == 2
+    assert "error: rank" in capsys.readouterr().err
+    assert not list(folder.iterdir())
+
+
+def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import pyarrow.parquet as pq
+
+    import analysis
+
+    assert run.main(["network=analytic", "out=here"]) == 0
+
+    shown = capsys.readouterr().out
+    assert "| training time |" in shown
+    (detail,) = (folder / "here" / "run" / "detail").iterdir()
+    assert sorted(path.name for path in detail.iterdir()) == [
+        "links.parquet",
+        "operators.parquet",
+        "ranks.parquet",
+        "trace.json",
+    ]
+    assert pq.read_table(detail / "ranks.parquet").num_rows == 10
+    (row,) = analysis.load(folder / "here" / "run").to_pylist()
+    assert (row["cluster"], row["deployment"], row["status"]) == ("fig4", "fig4_7b", "ok")
+
+
+def test_dry_run_lists_the_points_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep.main(["+grid=hetero_llama", "batch=24", "dry_run=true"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 48
+    assert sum("invalid: batch = 24: the deployment trains 16 samples" in line for line in lines) == 36
+    assert not list(folder.iterdir())
+
+
+def test_the_composed_config_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep.main(["+grid=hetero_llama", "network=analytic", "seed=1,2", "--cfg", "job"]) == 0
+    assert "memory: report" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["sweep", "run"])
+def test_help_is_quick_and_lists_groups(command: str, folder: Path) -> None:
+    started = time.process_time(), time.perf_counter()
+
+    found = subprocess.run(
+        [sys.executable, "-m", f"runners.{command}", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(Path(run.__file__).parent.parent), "PATH": "/usr/bin:/bin"},
+    )
+
+    assert "reshard: alpacomm, hetauto, lcm" in found.stdout
+    assert time.perf_counter() - started[1] < 5, "it takes 0.2 s on an idle machine"
+    assert not list(folder.iterdir())

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runners.cli import read_command
+from runners.compose import Plain, delete, place
+from runners.points import plan_single, plan_sweep
+from xsim.errors import SpecError
+
+
+def shared() -> Plain:
+    return {"a": {"b": 1, "list": [{"x": 1}, {"x": 2}]}}
+
+
+def test_placing_copies_what_is_shared() -> None:
+    original = shared()
+    config = dict(original)
+
+    place(config, "a.list.1.x", 9, add=False)
+    place(config, "a.new", 3, add=True)
+
+    assert config == {"a": {"b": 1, "list": [{"x": 1}, {"x": 9}], "new": 3}}
+    assert original == shared()
+
+
+def test_deleting_copies_what_is_shared() -> None:
+    original = shared()
+    config = dict(original)
+
+    delete(config, "a.list.0")
+    delete(config, "a.b")
+
+    assert config == {"a": {"list": [{"x": 2}]}}
+    assert original == shared()
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("a.lst", "a.lst = 0: there is no such key; did you mean list"),
+        ("c.d", "c = '': there is no such key"),
+        ("a.list.2.x", "a.list.2 = 2: there is no such entry; write a number from 0 to 1"),
+        ("a.b.c", "a.b = 1: it has no keys inside"),
+    ],
+)
+def test_an_unknown_key_is_refused(key: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        place(shared(), key, 0, add=False)
+
+
+def test_values_apply_to_every_option_of_a_swept_group() -> None:
+    words = ["model=llama2_7b,gpt3_350m", "deployment=null", "planner=uniform", "batch=60", "model.seq_len=512,1024"]
+
+    plan = plan_sweep(read_command(words, ""))
+
+    found = [(p.labels["model"], p.choice, p.config["model"]["seq_len"]) for p in plan.points]  # type: ignore[index]
+    assert found == [
+        ("llama2_7b", "model.seq_len=512", 512),
+        ("llama2_7b", "model.seq_len=1024", 1024),
+        ("gpt3_350m", "model.seq_len=512", 512),
+        ("gpt3_350m", "model.seq_len=1024", 1024),
+    ]
+
+
+def test_options_and_interpolations_of_a_folder_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.yaml").write_text(
+        "defaults: [llama2_7b, _self_]\nname: mine\nseq_len: ${my_length}\n"
+    )
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "long.yaml").write_text("# @package _global_\nmy_length: 8192\n")
+    words = ["--config-dir", str(tmp_path), "+experiment=long", "model=mine"]
+
+    (point,) = plan_single(read_command(words, "")).points
+
+    assert point.config["model"]["seq_len"] == 8192  # type: ignore[index]
+    assert point.labels["model"] == "mine"
+
+
+def test_the_example_grid_has_48_points() -> None:
+    points = plan_sweep(read_command(["+grid=hetero_llama"], "")).points
+
+    assert len(points) == 48
+    assert {point.labels["reshard"] for point in points} == {"lcm", "hetauto", "alpacomm"}
+    assert all(str(point.labels["deployment"]).startswith(str(point.labels["cluster"])) for point in points)
+    assert not any(point.contradiction for point in points)

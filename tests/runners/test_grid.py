@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runners.cli import several
+from runners.grid import Grid, expand, grid_from_plain, pin
+from xsim.errors import SpecError
+
+keys = st.sampled_from(["a", "b", "c", "d"])
+values = st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True).map(tuple)
+axes = st.dictionaries(keys, values, min_size=1)
+
+
+@given(axes)
+def test_axes_give_their_product_in_order(axes: dict[str, tuple[int, ...]]) -> None:
+    points = expand(Grid(axes=axes))
+
+    assert len(points) == len({repr(point) for point in points})
+    ranks = [tuple(axes[key].index(int(str(point[key]))) for key in axes) for point in points]
+    assert ranks == sorted(ranks)
+    total = 1
+    for column in axes.values():
+        total *= len(column)
+    assert len(points) == total
+
+
+@given(axes, keys, st.integers(0, 5))
+def test_exclusion_drops_exactly_what_matches(axes: dict[str, tuple[int, ...]], key: str, value: int) -> None:
+    if key not in axes or axes[key] == (value,):
+        return
+    everything = expand(Grid(axes=axes))
+
+    left = expand(Grid(axes=axes, exclude=({key: (value,)},)))
+
+    assert left == tuple(point for point in everything if point[key] != value)
+
+
+@given(axes, keys, values)
+def test_a_pinned_axis_has_the_pinned_values(axes: dict[str, tuple[int, ...]], key: str, pinned: tuple[int, ...]) -> None:
+    points = expand(pin(Grid(axes=axes), key, pinned))
+
+    assert {point[key] for point in points} == set(pinned)
+    assert all(set(point) == {*axes, key} for point in points)
+
+
+def test_zipped_keys_advance_together() -> None:
+    grid = grid_from_plain({"zip": [{"a": [1, 2, 3], "b": ["x", "y", "z"]}], "axes": {"c": "range(0,2)"}}, several)
+
+    found = [(point["a"], point["b"], point["c"]) for point in expand(grid)]
+
+    assert found == [(1, "x", 0), (1, "x", 1), (2, "y", 0), (2, "y", 1), (3, "z", 0), (3, "z", 1)]
+
+
+def test_pinning_a_zipped_key_narrows_its_block() -> None:
+    grid = Grid(axes={}, zipped=({"a": (1, 2, 1), "b": (7, 8, 9)},))
+
+    assert [point["b"] for point in expand(pin(grid, "a", (1,)))] == [7, 9]
+    with pytest.raises(SpecError, match=r"a = 3: the grid zips it with b; choose among 1, 2"):
+        pin(grid, "a", (3,))
+
+
+def test_extra_points_come_last_and_only_once() -> None:
+    grid = Grid(axes={"a": (1, 2)}, include=({"a": 2}, {"a": 5, "b": 0}))
+
+    assert expand(grid) == ({"a": 1}, {"a": 2}, {"a": 5, "b": 0})
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({}, "grid = 'no axes': it has no points"),
+        ({"axes": {"a": [1]}, "exclude": [{"a": 1}]}, "grid = 'a: 1': it has no points"),
+        ({"axs": {}}, "grid.axs = .*did you mean axes"),
+        ({"axes": {"a": []}}, r"grid.axes.a = \[\]: it has no values"),
+        ({"axes": [1]}, r"grid.axes = \[1\]: it is not a mapping"),
+        ({"zip": [{"a": [1, 2], "b": [1]}]}, r"grid.zip\[0\] = 'a has 2, b has 1'"),
+        ({"axes": {"a": [1]}, "zip": [{"a": [1]}]}, "it is an axis twice"),
+        ({"axes": {"ab": [1]}, "exclude": [{"ac": 1}]}, r"grid.exclude\[0\].ac = '': .*did you mean ab"),
+        ({"axes": {"a": "range(0"}}, r"'a=range\(0': it cannot be read"),
+    ],
+)
+def test_a_wrong_grid_is_refused(section: object, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        expand(grid_from_plain(section, several))

@@ -1,0 +1,173 @@
+"""Transfers that share links max-min fairly, from event to event, or without events where nothing is shared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from xsim.fabric.fabric import Fabric
+from xsim.fabric.transfers import TransferGraph
+from xsim.sim.contracts import Completion, Network, NetworkStats
+from xsim.sim.kernels.never import NEVER_PS
+from xsim.sim.traffic.alone import Alone
+from xsim.sim.traffic.compiled import Compiler
+from xsim.sim.traffic.ledger import Instance, Ledger
+from xsim.sim.traffic.tally import Run
+
+__all__ = ["Flow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """All flows share the links they cross max-min fairly.
+
+    An empty transfer is free. A flow is on its links while its bytes leave, and it is complete a path latency later.
+
+    Attributes:
+        reuse: Take the shortcuts that leave the numbers as they are, see below; without, everything is simulated
+            from event to event.
+    """
+
+    reuse: bool = True
+
+    def open(self, fabric: Fabric, seed: int) -> Network:  # noqa: ARG002
+        return _FlowNetwork(fabric, reuse=self.reuse)
+
+
+class _FlowNetwork:
+    """A graph that has its links to itself is *closed*: its completions are foreseen from an undisturbed run.
+
+    When another graph comes to one of those links, it is *opened*: put among the events with its past releases, and
+    caught up with. Both then go on from event to event, as if it had been there from the start. A graph has its links
+    from the first instant in which one of its rows may move until its last row has ended.
+    """
+
+    contends = True
+
+    def __init__(self, fabric: Fabric, *, reuse: bool) -> None:
+        from xsim.sim.traffic.events import Events  # numba loads with the first simulation
+
+        self._reuse = reuse
+        self._compile = Compiler(fabric)
+        self._alone = Alone(fabric, fair=True, reuse=reuse)
+        self._ledger = Ledger()
+        self._events = Events(fabric.bandwidth_bytes_per_s)
+        self._touched: dict[int, Instance] = {}
+        self._closed: dict[int, Run | None] = {}
+        self._opened: dict[int, int] = {}
+        self._users = np.zeros(len(fabric.links), dtype=np.int32)  # graphs per link
+        self._owner = np.full(len(fabric.links), -1, dtype=np.int64)  # the last graph to be closed on the link
+
+    def submit(self, graph: TransferGraph) -> int:
+        return self._ledger.submit(self._compile(graph)).handle
+
+    def release(self, handle: int, party: int, at_ps: int) -> None:
+        instance = self._ledger.release(handle, party, at_ps)
+        if instance is None:
+            return
+        if handle in self._opened:
+            self._events.release(self._opened[handle], instance.compiled, party, at_ps)
+        else:
+            self._touched[handle] = instance
+
+    @property
+    def next_ps(self) -> int | None:
+        self._settle()
+        next_ps = min(self._ledger.next_ps, self._events.next_ps)
+        return next_ps if next_ps < NEVER_PS else None
+
+    def advance(self, until_ps: int | None) -> list[Completion]:
+        self._settle()
+        limit_ps = NEVER_PS - 1 if until_ps is None else until_ps
+        while self._events.next_ps <= min(limit_ps, self._ledger.next_ps):
+            self._run_events(min(limit_ps, self._ledger.next_ps))
+        if self._ledger.next_ps > limit_ps:
+            if until_ps is not None:
+                self._ledger.now_ps = until_ps
+            return []
+        completions, ended = self._ledger.pop()
+        for instance in ended:
+            self._end(instance)
+        return completions
+
+    def solo(self, graph: TransferGraph) -> int:
+        compiled = self._compile(graph)
+        return max(self._alone.run(compiled, (0,) * compiled.parties).done_ps)
+
+    def repeat(self, graph: TransferGraph, times: int) -> None:
+        compiled = self._compile(graph)
+        self._alone.count(compiled, self._alone.run(compiled, (0,) * compiled.parties), times)
+
+    def stats(self) -> NetworkStats:
+        """Totals up to the last completion or the last instant advanced to, graphs under way included."""
+        self._settle()
+        for handle in list(self._closed):
+            self._open_up(self._ledger.live[handle])
+        self._catch_up()
+        totals = self._events.totals(self._ledger.now_ps)
+        self._alone.add_to(totals)
+        return totals.stats()
+
+    def _settle(self) -> None:
+        """Find a place for the graphs with new releases: closed, with a new forecast, or among the events."""
+        if not self._touched:
+            return
+        for handle, instance in self._touched.items():
+            if handle in self._opened:
+                continue
+            if handle in self._closed or (instance.moving and self._claim(instance)):
+                self._foresee(instance)
+        self._touched.clear()
+        self._catch_up()
+
+    def _claim(self, instance: Instance) -> bool:
+        """Take the links of a graph that begins to move; whether it has them to itself. If not, all are opened."""
+        links = instance.compiled.links
+        alone = self._reuse and not self._users[links].any()
+        self._users[links] += 1
+        if alone:
+            self._owner[links] = instance.handle
+            self._closed[instance.handle] = None
+            return True
+        for handle in np.unique(self._owner[links]).tolist():
+            if handle in self._closed:
+                self._open_up(self._ledger.live[handle])
+        self._open_up(instance)
+        return False
+
+    def _foresee(self, instance: Instance) -> None:
+        """Forecast the completions of a closed graph that depend on no further release."""
+        if not instance.finishes_some:
+            return
+        if instance.absent and not instance.compiled.exclusive:
+            self._open_up(instance)
+            return
+        run = self._closed[instance.handle] = self._alone.run(instance.compiled, instance.offsets_ps)
+        self._ledger.forecast(instance, run.done_ps)
+
+    def _open_up(self, instance: Instance) -> None:
+        """Put a graph among the events, with its past; what was foreseen of it is void."""
+        self._closed.pop(instance.handle, None)
+        instance.edition += 1
+        self._opened[instance.handle] = self._events.open(instance.handle, instance.compiled, instance.released_ps)
+
+    def _catch_up(self) -> None:
+        """Simulate the past of graphs just opened."""
+        while self._events.next_ps <= self._ledger.now_ps:
+            self._run_events(self._ledger.now_ps)
+
+    def _run_events(self, until_ps: int) -> None:
+        for handle, party, at_ps in self._events.run(until_ps):
+            self._ledger.expect(handle, party, at_ps)
+
+    def _end(self, instance: Instance) -> None:
+        """All rows have ended: give the links back."""
+        handle = instance.handle
+        self._users[instance.compiled.links] -= 1
+        if handle in self._opened:
+            self._events.close(self._opened.pop(handle), instance.compiled)
+        else:
+            run = self._closed.pop(handle)
+            assert run is not None, "a closed graph ends as foreseen"
+            self._alone.count(instance.compiled, run)
