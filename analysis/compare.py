@@ -15,10 +15,11 @@ from typing import TextIO
 
 import pyarrow as pa
 
+from analysis.screen import print_table
 from analysis.tables import load
 from xsim.errors import SpecError
 
-__all__ = ["Comparison", "Figures", "compare", "failures", "main", "show"]
+__all__ = ["Comparison", "Failure", "Figures", "compare", "failures", "main", "show"]
 
 # What is compared first if it varies; what tells cases apart, in reading order.
 COMPARED = ("reshard", "collective", "schedule", "planner", "network", "topology", "compute", "point")
@@ -36,6 +37,7 @@ CASE = (
 )
 CASE_COLUMNS = (*CASE, "point", "seed", "batch")
 ALWAYS = ("cluster", "model")
+SHOWN_OF_FAILURE = ("cluster", "model", "deployment", "reshard", "network")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,16 @@ class Comparison:
     cases: Mapping[tuple[str, ...], Mapping[str, Figures]]
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Runs that ended alike; ``example`` names the first of them."""
+
+    status: str
+    reason: str
+    count: int
+    example: str
+
+
 def compare(table: pa.Table, by: str | None = None) -> Comparison:
     """The runs of ``table`` that ended well, compared by the column ``by``, or by the first choice that varies."""
     rows = [row for row in table.to_pylist() if row["status"] == "ok"]
@@ -80,37 +92,28 @@ def compare(table: pa.Table, by: str | None = None) -> Comparison:
     return Comparison(chosen, options, columns, cases)
 
 
-def failures(table: pa.Table) -> list[tuple[str, str, int]]:
-    """Status, reason and number of the runs that did not end well, most frequent first."""
-    groups: dict[tuple[str, str], int] = defaultdict(int)
-    for status, reason in zip(table["status"].to_pylist(), table["reason"].to_pylist(), strict=True):
-        if status != "ok":
-            groups[status, reason] += 1
-    return sorted(((*group, count) for group, count in groups.items()), key=lambda entry: (-entry[2], entry))
+def failures(table: pa.Table) -> list[Failure]:
+    """The runs that did not end well, by status and reason, most frequent first."""
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in table.to_pylist():
+        if row["status"] != "ok":
+            groups[row["status"], row["reason"]].append("/".join(_shown(row[name]) for name in SHOWN_OF_FAILURE))
+    found = [Failure(status, reason, len(runs), runs[0]) for (status, reason), runs in groups.items()]
+    return sorted(found, key=lambda failure: (-failure.count, failure.status, failure.reason))
 
 
 def show(table: pa.Table, by: str | None = None, file: TextIO | None = None) -> None:
-    """Print the comparison and the failures: drawn on a terminal, as a plain text table elsewhere."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
+    """Print the comparison and what went wrong."""
     out = file or sys.stdout
-    drawn = out.isatty()
-    console = Console(file=out, width=None if drawn else 240, highlight=False)
     found = compare(table, by)
     if found.cases:
-        columns = [*found.columns, *_headings(found)]
-        grid = Table(*columns, box=box.SIMPLE_HEAD if drawn else box.MARKDOWN, pad_edge=not drawn)
-        for column in grid.columns[len(found.columns) : -1]:
-            column.justify = "right"
-        for case, figures in found.cases.items():
-            grid.add_row(*case, *_cells(found, figures))
-        console.print(grid)
+        headings = list(_headings(found))
+        rows = [[*case, *_cells(found, figures)] for case, figures in found.cases.items()]
+        print_table([*found.columns, *headings], rows, numbers=headings[:-1], file=out)
         if any(not entry.fits for figures in found.cases.values() for entry in figures.values()):
-            console.print("* does not fit the memory of its devices", markup=False)
-    for status, reason, count in failures(table):
-        console.print(f"{count} x {status}: {reason}", markup=False, soft_wrap=True)
+            print("* does not fit the memory of its devices", file=out)
+    for failure in failures(table):
+        print(f"{failure.count} x {failure.status}: {failure.reason} (first: {failure.example})", file=out)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -56,7 +56,8 @@ def _parts(folder: Path) -> list[Path]:
     manifest = folder / MANIFEST
     if not manifest.is_file():
         return []
-    return [folder / name for name in json.loads(manifest.read_text())["parts"]]
+    named = [folder / name for name in json.loads(manifest.read_text())["parts"]]
+    return [path for path in named if path.is_file()]  # the runs hold what a lost part held
 
 
 def _loose(folder: Path, compacted: set[str]) -> Iterator[pa.Table]:

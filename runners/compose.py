@@ -64,13 +64,15 @@ class Composer:
             raise SpecError("config", " ".join(texts[1:]), _first_line(error), "correct the file or option") from None
         assert isinstance(plain, dict)
         named = {str(group): None if name is None else str(name) for group, name in choices.items()}
-        return {str(key): value for key, value in plain.items()}, named
+        config_plain = {str(key): value for key, value in plain.items()}
+        for group in options.LABELS:
+            self._options.setdefault((group, named.get(group)), _node(config_plain, group))
+        return config_plain, named
 
     def option(self, group: str, name: object) -> Plain | None:
         """What ``group=name`` puts under ``group``; ``None`` if it is switched off."""
         if (group, name) not in self._options:
-            node = self.base({group: name})[0].get(group)
-            self._options[group, name] = node if isinstance(node, dict) else None
+            self._options[group, name] = _node(self.base({group: name})[0], group)
         return self._options[group, name]
 
     def joined(self, base: Plain, groups: Mapping[str, object], values: Sequence[Setting]) -> Plain:
@@ -87,6 +89,11 @@ class Composer:
                 place(config, setting.key, setting.values[0], add=setting.verb == "add")
         _refuse_code(config, "")
         return _resolved(config)
+
+
+def _node(config: Plain, group: str) -> Plain | None:
+    node = config.get(group)
+    return node if isinstance(node, dict) else None
 
 
 def place(config: Plain, key: str, value: object, *, add: bool) -> None:

@@ -13,6 +13,8 @@ import json
 import typing
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
@@ -126,11 +128,16 @@ def key_of(config_json: str, code: str) -> str:
 
 @functools.cache
 def code_hash() -> str:
-    """Hash of the simulator's source and data files, 16 hexadecimal digits: uncommitted changes count."""
+    """Hash of the simulator's source, data and other packages' members, 16 digits: uncommitted changes count."""
     root = Path(xsim.__file__).parent
+    own = sorted(path for path in root.rglob("*") if path.suffix in (".py", ".yaml"))
     digest = hashlib.sha256()
-    for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".yaml")):
+    for path in own:
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for name in sorted({entry.module for family in FAMILIES for entry in entry_points(group=f"xsim.{family}")}):
+        spec = find_spec(name)
+        if spec is not None and spec.origin is not None:
+            digest.update(name.encode() + b"\0" + Path(spec.origin).read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 

@@ -191,7 +191,11 @@ def _ray(limits: Limits) -> Iterator[tuple[int, int | None]]:
 
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if limits.address != "local":
-        ray.init(limits.address, **quiet)
+        try:
+            ray.init(limits.address, **quiet)
+        except ConnectionError as error:
+            hint = "set RAY_ADDRESS, and RAY_AUTH_MODE=token as on the cluster's nodes"
+            raise PoolError(f"no Ray at {limits.address}: {_first_line(error)}; {hint}") from None
         with contextlib.closing(_Shutdown(None)):
             yield limits.workers or max(1, int(_resource(ray.cluster_resources, "CPU"))), None
         return

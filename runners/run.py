@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from xsim.experiment import Experiment, Result
     from xsim.tables import Table
 
+CAUSES = ("compute", "optimizer", "tp_comm", "dp_comm", "bubble", "idle")
+
 
 @exits
 def main(argv: Sequence[str]) -> int:
@@ -91,34 +93,27 @@ def _parquet(columns: Table) -> bytes:
 
 def _show(point: Point, result: Result, detail: Path) -> None:
     """The account by cause, then every other figure, then what to do next."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table as Grid
-
+    from analysis.screen import print_table
     from xsim.metrics import COLUMNS
 
     row = result.metrics.row()
-    drawn = sys.stdout.isatty()
-    style = box.SIMPLE_HEAD if drawn else box.MARKDOWN
-    console = Console(width=None if drawn else 200, highlight=False)
     total = float(row["training_time_s"])
-    causes = ("compute", "optimizer", "tp_comm", "dp_comm", "bubble", "idle")
-    account = Grid("per rank", "mean s", "share", "max s", box=style)
-    for cause in causes:
-        mean, largest = float(row[f"{cause}_time_s"]), float(row[f"{cause}_time_max_s"])
-        account.add_row(cause, f"{mean:.6f}", f"{mean / total:.2%}", f"{largest:.6f}")
-    account.add_row("training time", f"{total:.6f}", "100.00%", f"{total:.6f}")
-    shown = {f"{cause}_time{part}_s" for cause in causes for part in ("", "_max")} | {"training_time_s"}
-    figures = Grid("figure", "value", "unit", "meaning", box=style)
-    for column in COLUMNS:
-        if column.name not in shown and column.kind != "text":
-            figures.add_row(column.name, _figure(row[column.name]), column.unit, column.doc)
     print(point.title)
-    for grid in (account, figures):
-        for column_ in grid.columns[1 : 4 if grid is account else 2]:
-            column_.justify = "right"
-        console.print(grid)
-    print(f"Memory: {row['memory_verdict']}")
+    account = []
+    for cause in CAUSES:
+        mean, largest = float(row[f"{cause}_time_s"]), float(row[f"{cause}_time_max_s"])
+        account.append([cause, f"{mean:.6f}", f"{mean / total:.2%}", f"{largest:.6f}"])
+    account.append(["training time", f"{total:.6f}", "100.00%", f"{total:.6f}"])
+    print_table(["per rank", "mean s", "share", "max s"], account, numbers=["mean s", "share", "max s"])
+    shown = {"training_time_s", *(f"{cause}_time{part}_s" for cause in CAUSES for part in ("", "_max"))}
+    rest = [column for column in COLUMNS if column.name not in shown and column.kind != "text"]
+    print()
+    print_table(
+        ["figure", "value", "unit", "meaning"],
+        [[column.name, _figure(row[column.name]), column.unit, column.doc] for column in rest],
+        numbers=["value"],
+    )
+    print(f"\nMemory: {row['memory_verdict']}")
     print(f"Busiest link: {row['busiest_link']}")
     print(f"Tables per rank, operator and link: {detail}")
     print(f"Timeline: open {detail / 'trace.json'} in https://ui.perfetto.dev")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from xsim.errors import SpecError
 
-__all__ = ["SETTING_KEYS", "Settings"]
+__all__ = ["SETTING_KEYS", "Settings", "default_uri"]
+
+T = TypeVar("T")
 
 SETTING_KEYS = ("out", "num_workers", "timeout_s", "retries", "retry", "dry_run", "tracking", "ray")
 
@@ -46,11 +49,10 @@ class Settings:
         retry = _typed(config, "retry", str)
         if retry not in ("none", "failed"):
             raise SpecError("retry", retry, "there is no such policy", "choose one of none, failed")
-        workers, timeout = config["num_workers"], config["timeout_s"]
         return cls(
             out=out,
-            num_workers=None if workers is None else _typed(config, "num_workers", int),
-            timeout_s=None if timeout is None else float(_typed(config, "timeout_s", (int, float))),
+            num_workers=None if config["num_workers"] is None else _typed(config, "num_workers", int),
+            timeout_s=_seconds(config, "timeout_s"),
             retries=_typed(config, "retries", int),
             retry_failed=retry == "failed",
             dry_run=_typed(config, "dry_run", bool),
@@ -59,9 +61,14 @@ class Settings:
         )
 
 
+def default_uri(out: Path) -> str:
+    """Where the runs under ``out`` are tracked unless told otherwise."""
+    return f"sqlite:///{out / 'mlflow.db'}"
+
+
 def _tracking_uri(uri: object, out: Path) -> str | None:
     if uri is None:
-        return f"sqlite:///{out / 'mlflow.db'}"
+        return default_uri(out)
     if uri == "none":
         return None
     text = str(uri)
@@ -79,9 +86,20 @@ def _inside(config: Mapping[str, object], group: str, key: str) -> object:
     return node[key]
 
 
-def _typed(config: Mapping[str, object], key: str, kind: type | tuple[type, ...]):  # type: ignore[no-untyped-def]
+def _typed(config: Mapping[str, object], key: str, kind: type[T]) -> T:
     value = config[key]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        shown = {str: "a text", int: "a whole number", bool: "true or false"}.get(kind, "a number")  # type: ignore[arg-type]
-        raise SpecError(key, value, f"its type is {type(value).__name__}", f"write {shown}")
+        raise SpecError(key, value, f"its type is {type(value).__name__}", f"write {_SHOWN[kind]}")
     return value
+
+
+_SHOWN: Mapping[type, str] = {str: "a text", int: "a whole number", bool: "true or false"}
+
+
+def _seconds(config: Mapping[str, object], key: str) -> float | None:
+    value = config[key]
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise SpecError(key, value, f"its type is {type(value).__name__}", "write a number, or null")
+    return float(value)

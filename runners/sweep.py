@@ -17,7 +17,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib import metadata
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from runners.cli import INTERRUPTED, exits, read_command
 
@@ -75,7 +75,9 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
         tracker.close("KILLED" if interrupted else "FAILED" if failed else "FINISHED")
     _report(plan, store, rows, tracker)
     if interrupted:
-        print(f"interrupted: {len(rows)} of {len(plan.points)} are done; the same command runs the rest", file=sys.stderr)
+        print(
+            f"interrupted: {len(rows)} of {len(plan.points)} are done; the same command runs the rest", file=sys.stderr
+        )
     return INTERRUPTED if interrupted else int(failed)
 
 
@@ -126,7 +128,7 @@ def _run_missing(plan: Plan, store: Store, missing: Sequence[Point], tracker: Tr
     from runners.store import row_of
 
     count = Count(len(missing), plan.settings.num_workers or len(os.sched_getaffinity(0)))
-    state: Literal["running", "finished", "interrupted"] = "finished"
+    state = "stopped"
     noted_s = 0.0
     try:
         with (
@@ -145,10 +147,12 @@ def _run_missing(plan: Plan, store: Store, missing: Sequence[Point], tracker: Tr
                 if time.monotonic() - noted_s > STATUS_EVERY_S:
                     noted_s = time.monotonic()
                     store.progress("running", count)
+            state = "finished"
     except KeyboardInterrupt:
         state = "interrupted"
-    store.progress(state, count)
-    store.compact()
+    finally:
+        store.progress(state, count)
+        store.compact()
     return state == "interrupted"
 
 
@@ -193,6 +197,7 @@ def _second_interrupt_kills() -> Iterator[None]:
 
 def _report(plan: Plan, store: Store, rows: pa.Table, tracker: Tracker | None) -> None:
     from analysis.compare import show
+    from runners.settings import default_uri
 
     show(rows)
     print(f"\nTables:  {store.folder}   (analysis.load reads them; python -m analysis.compare {store.folder} draws)")
@@ -201,7 +206,8 @@ def _report(plan: Plan, store: Store, rows: pa.Table, tracker: Tracker | None) -
             print(
                 f"warning: MLflow has not all runs: {tracker.problem}; the same command logs the rest", file=sys.stderr
             )
-        print(f"MLflow:  python -m runners.ui {plan.settings.out}   (or: make ui)")
+        place = str(plan.settings.out) if tracker.uri == default_uri(plan.settings.out) else f"--uri {tracker.uri}"
+        print(f"MLflow:  python -m runners.ui {place}   (or: make ui)")
 
 
 if __name__ == "__main__":

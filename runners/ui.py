@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runners.cli import exits
+from runners.settings import default_uri
 from runners.track import ENVIRONMENT
 from xsim.errors import SpecError
 
@@ -24,15 +25,16 @@ def main(argv: Sequence[str]) -> int:
     """Become the server process; Ctrl-C ends it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("outputs"), help="folder of all results")
+    parser.add_argument("--uri", help="tracking URI, if tracking.uri= was set")
     parser.add_argument("--port", type=int, default=5000)
     given = parser.parse_args(argv)
-    database = given.folder.resolve() / "mlflow.db"
-    if not database.is_file():
+    folder = given.folder.resolve()
+    if given.uri is None and not (folder / "mlflow.db").is_file():
         raise SpecError(
             "folder", str(given.folder), "it holds no mlflow.db", "run a sweep first, or name its out folder"
         )
     print(f"MLflow on http://127.0.0.1:{given.port}", file=sys.stderr)
-    command = ["ui", "--backend-store-uri", f"sqlite:///{database}", "--host", "127.0.0.1"]
+    command = ["ui", "--backend-store-uri", given.uri or default_uri(folder), "--host", "127.0.0.1"]
     command += ["--port", str(given.port), "--workers", "1"]
     environment = os.environ | ENVIRONMENT | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     os.execve(sys.executable, [sys.executable, "-m", "mlflow", *command], environment)

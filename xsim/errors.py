@@ -40,7 +40,8 @@ class SpecError(XsimError, ValueError):
 
 def short(value: object) -> str:
     """``repr`` cut to a readable length."""
-    return _SHORT.repr(value)
+    text = _SHORT.repr(value)
+    return text if len(text) <= 240 else f"{text[:240]}..."
 
 
 class _Short(reprlib.Repr):

@@ -42,8 +42,9 @@ _BANDWIDTH = (
 _FLOPS = {f"{prefix}FLOPS": factor for prefix, factor in _DECIMAL.items() if prefix != "k"}
 _POWER = {"W": 1, "kW": 1000}
 
-_QUANTITY = re.compile(r"\s*([0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,2})?|\.[0-9]{1,40})\s*([A-Za-z/]*)\s*\Z")
+_QUANTITY = re.compile(r"\s*([0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]{1,40})\s*([A-Za-z/]*)\s*\Z")
 _LARGEST = 2**63 - 1
+_LARGEST_RATE = 10**40
 
 
 def parse_time(text: object) -> int:
@@ -108,7 +109,7 @@ def format_bytes(size_bytes: int) -> str:
     """
     decimal = _format(size_bytes, {"B": 0, "KB": 3, "MB": 6, "GB": 9, "TB": 12})
     binary = [f"{size_bytes // factor} {unit}B" for unit, factor in _BINARY.items() if size_bytes % factor == 0]
-    return min(decimal, *binary, key=len)
+    return min([decimal, *binary], key=len)
 
 
 def format_bandwidth(bytes_per_s: float) -> str:
@@ -148,13 +149,16 @@ def _parse(text: object, units: Mapping[str, int | Fraction], offered: str) -> F
         raise SpecError("", text, "a quantity needs its unit", fix)
     if unit not in units:
         raise SpecError("", text, f"the unit {unit!r} is unknown here", fix)
-    return Fraction(match[1]) * units[unit]
+    number = Fraction(match[1]) * units[unit]
+    if number > _LARGEST_RATE:
+        raise SpecError("", text, "it is too large", "write a smaller quantity")
+    return number
 
 
 def _whole(text: object, units: Mapping[str, int | Fraction], offered: str) -> int:
     number = round(_parse(text, units, offered))
     if number > _LARGEST:
-        raise SpecError("", text, "it is beyond 64 bits", "write a smaller quantity")
+        raise SpecError("", text, "it is too large", "write a smaller quantity")
     return number
 
 
@@ -165,4 +169,5 @@ def _format(number: float, powers: Mapping[str, int]) -> str:
     for larger, larger_power in powers.items():
         if exact >= 10**larger_power:
             unit, power = larger, larger_power
-    return f"{exact.scaleb(-power).normalize():f} {unit}"
+    scaled = exact.scaleb(-power).normalize()
+    return f"{scaled:f} {unit}" if scaled.adjusted() > -10 else f"{scaled} {unit}"

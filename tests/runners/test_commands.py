@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from runners import run, sweep
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -61,7 +60,7 @@ def test_run_refuses(words: str, message: str, folder: Path, capsys: pytest.Capt
         ("+grid=hetero_llama grid.axes.colour=[red]", "there is no such key"),
         ("+grid=hetero_llama +grid.axes.colour=[red]", "colour = ['red']: there is no such key"),
         ("timeout_s=1,2", "grid.timeout_s = [1, 2]: it cannot be an axis"),
-        ("+grid=hetero_llama batch=7", "batch = 7: the deployment trains 24 samples"),
+        ("reshard=lcm,hetauto batch=7", "batch = 7: the deployment trains 24 samples"),
         ("hydra.sweeper=a,b", "hydra.sweeper = 'a,b': there is no such key"),
     ],
 )
@@ -107,11 +106,13 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
 
 
 def test_dry_run_lists_the_points_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert sweep.main(["+grid=hetero_llama", "batch=24", "dry_run=true"]) == 0
+    words = ["+grid=hetero_llama", "model=llama2_7b", "network=analytic", "reshard=lcm", "batch=24", "dry_run=true"]
+
+    assert sweep.main(words) == 0
 
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 48
-    assert sum("invalid: batch = 24: the deployment trains 16 samples" in line for line in lines) == 36
+    assert len(lines) == 4
+    assert sum("invalid: batch = 24: the deployment trains 16 samples" in line for line in lines) == 3
     assert not list(folder.iterdir())
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from runners.cli import read_command
 from runners.compose import Plain, delete, place
-from runners.points import plan_single, plan_sweep
+from runners.points import Point, plan_single, plan_sweep
 from xsim.errors import SpecError
 
 
@@ -50,12 +50,18 @@ def test_an_unknown_key_is_refused(key: str, message: str) -> None:
         place(shared(), key, 0, add=False)
 
 
+def seq_len(point: Point) -> object:
+    model = point.config["model"]
+    assert isinstance(model, dict)
+    return model["seq_len"]
+
+
 def test_values_apply_to_every_option_of_a_swept_group() -> None:
     words = ["model=llama2_7b,gpt3_350m", "deployment=null", "planner=uniform", "batch=60", "model.seq_len=512,1024"]
 
     plan = plan_sweep(read_command(words, ""))
 
-    found = [(p.labels["model"], p.choice, p.config["model"]["seq_len"]) for p in plan.points]  # type: ignore[index]
+    found = [(p.labels["model"], p.choice, seq_len(p)) for p in plan.points]
     assert found == [
         ("llama2_7b", "model.seq_len=512", 512),
         ("llama2_7b", "model.seq_len=1024", 1024),
@@ -66,16 +72,14 @@ def test_values_apply_to_every_option_of_a_swept_group() -> None:
 
 def test_options_and_interpolations_of_a_folder_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "mine.yaml").write_text(
-        "defaults: [llama2_7b, _self_]\nname: mine\nseq_len: ${my_length}\n"
-    )
+    (tmp_path / "model" / "mine.yaml").write_text("defaults: [llama2_7b, _self_]\nname: mine\nseq_len: ${my_length}\n")
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "long.yaml").write_text("# @package _global_\nmy_length: 8192\n")
     words = ["--config-dir", str(tmp_path), "+experiment=long", "model=mine"]
 
     (point,) = plan_single(read_command(words, "")).points
 
-    assert point.config["model"]["seq_len"] == 8192  # type: ignore[index]
+    assert seq_len(point) == 8192
     assert point.labels["model"] == "mine"
 
 

@@ -38,7 +38,9 @@ def test_exclusion_drops_exactly_what_matches(axes: dict[str, tuple[int, ...]], 
 
 
 @given(axes, keys, values)
-def test_a_pinned_axis_has_the_pinned_values(axes: dict[str, tuple[int, ...]], key: str, pinned: tuple[int, ...]) -> None:
+def test_a_pinned_axis_has_the_pinned_values(
+    axes: dict[str, tuple[int, ...]], key: str, pinned: tuple[int, ...]
+) -> None:
     points = expand(pin(Grid(axes=axes), key, pinned))
 
     assert {point[key] for point in points} == set(pinned)
@@ -77,7 +79,7 @@ def test_extra_points_come_last_and_only_once() -> None:
         ({"axes": [1]}, r"grid.axes = \[1\]: it is not a mapping"),
         ({"zip": [{"a": [1, 2], "b": [1]}]}, r"grid.zip\[0\] = 'a has 2, b has 1'"),
         ({"axes": {"a": [1]}, "zip": [{"a": [1]}]}, "it is an axis twice"),
-        ({"axes": {"ab": [1]}, "exclude": [{"ac": 1}]}, r"grid.exclude\[0\].ac = '': .*did you mean ab"),
+        ({"axes": {"reshard": [1]}, "exclude": [{"reshad": 1}]}, r"grid.exclude\[0\].reshad = .*did you mean reshard"),
         ({"axes": {"a": "range(0"}}, r"'a=range\(0': it cannot be read"),
     ],
 )

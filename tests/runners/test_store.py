@@ -14,9 +14,8 @@ from xsim.errors import SpecError
 from xsim.families import FAMILIES
 from xsim.metrics import COLUMNS
 
-FIGURES: dict[str, float | int | bool | str] = {
-    column.name: {"float": 1.5, "int": 3, "bool": True, "text": "x"}[column.kind] for column in COLUMNS
-}
+EXAMPLES: dict[str, float | int | bool | str] = {"float": 1.5, "int": 3, "bool": True, "text": "x"}
+FIGURES = {column.name: EXAMPLES[column.kind] for column in COLUMNS}
 
 
 def point(key: str, code: str = "c1") -> Point:
@@ -35,9 +34,7 @@ def point(key: str, code: str = "c1") -> Point:
 
 
 def outcome(status: str = "ok", wall_s: float = 1.0) -> Outcome:
-    return Outcome(
-        status=status, reason="", details="", metrics=FIGURES if status == "ok" else {}, wall_s=wall_s
-    )
+    return Outcome(status=status, reason="", details="", metrics=FIGURES if status == "ok" else {}, wall_s=wall_s)
 
 
 def begin(store: Store, code: str = "c1", again: tuple[str, ...] = ()) -> None:
@@ -104,7 +101,10 @@ def test_compaction_changes_nothing_that_a_reader_sees(tmp_path: Path) -> None:
 
     assert analysis.load(tmp_path).filter(pa.compute.field("key") != "cc33").equals(before)
     assert [path.name for path in (tmp_path / "table").glob("*.parquet")] == ["part-000002.parquet"]
-    assert json.loads((tmp_path / "table" / "manifest.json").read_text()) == {"parts": ["part-000002.parquet"], "rows": 3}
+    assert json.loads((tmp_path / "table" / "manifest.json").read_text()) == {
+        "parts": ["part-000002.parquet"],
+        "rows": 3,
+    }
 
 
 def test_a_row_that_runs_again_replaces_the_compacted_one(tmp_path: Path) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from tests.sim.traffic import Timetable
 from xsim.fabric.fabric import Fabric
@@ -13,24 +12,27 @@ from xsim.fabric.transfers import TransferGraph
 __all__ = ["max_min", "simulate"]
 
 
-def max_min(paths: Sequence[tuple[int, ...]], capacity: Mapping[int, Fraction]) -> list[Fraction]:
+def max_min(paths: Sequence[tuple[int, ...]], capacity: Sequence[float]) -> list[float]:
     """Rates by progressive filling: freeze the flows of the tightest link, and repeat.
 
     Args:
         paths: Links of each flow, none empty.
         capacity: Per link, in any one unit.
+
+    Cost: O(links x flows) per frozen link.
     """
-    rates: dict[int, Fraction] = {}
+    free = list(capacity)
+    rates: dict[int, float] = {}
     while len(rates) < len(paths):
-        shares = []
-        for link in sorted({link for path in paths for link in path}):
-            crossing = [flow for flow, path in enumerate(paths) if link in path]
-            waiting = [flow for flow in crossing if flow not in rates]
-            if waiting:
-                free = capacity[link] - sum(rates[flow] for flow in crossing if flow in rates)
-                shares.append((free / len(waiting), link, waiting))
-        share, _, waiting = min(shares)
-        rates |= dict.fromkeys(waiting, share)
+        waiting = {
+            link: [flow for flow, path in enumerate(paths) if link in path and flow not in rates]
+            for link in range(len(capacity))
+        }
+        share, tightest = min((free[link] / len(flows), link) for link, flows in waiting.items() if flows)
+        for flow in waiting[tightest]:
+            rates[flow] = share
+            for link in paths[flow]:
+                free[link] -= share
     return [rates[flow] for flow in range(len(paths))]
 
 
@@ -42,8 +44,8 @@ class _Row:
     path: tuple[int, ...]
     latency_ps: int
     done: int = 0
-    left: Fraction = Fraction(0)
-    rate: Fraction = Fraction(0)
+    left: float = 0.0
+    rate: float = 0.0
     ends_ps: int | None = None  # sending
     arrives_ps: int | None = None  # the last byte is on its way
     updated_ps: int = 0
@@ -71,7 +73,7 @@ class _State:
 
     def finished(self, submission: int, number: int) -> bool:
         """All rounds; a row of no rounds has an empty one."""
-        return self.by_key[submission, number].done == max(1, self.graphs[submission].rounds[number])
+        return self.by_key[submission, number].done == max(1, int(self.graphs[submission].rounds[number]))
 
     def may_start(self, row: _Row, now_ps: int) -> bool:
         """Its next round."""
@@ -89,7 +91,7 @@ class _State:
 
 
 def simulate(timetable: Timetable) -> dict[tuple[int, int], int]:
-    """When each (submission, party) is done; rates are exact, instants rounded as the contract says."""
+    """When each (submission, party) is done."""
     graphs = [timetable.graphs[number] for number, _ in timetable.submissions]
     released = {(s, p): at for s, (_, releases) in enumerate(timetable.submissions) for p, _, at in releases}
     rows = [
@@ -128,18 +130,18 @@ def _instant(state: _State, now_ps: int) -> None:
                 if not row.path or not state.size(row):
                     row.done += 1
                 else:
-                    row.left, row.rate, row.updated_ps = Fraction(state.size(row)), Fraction(0), now_ps
+                    row.left, row.rate, row.updated_ps = float(state.size(row)), 0.0, now_ps
                     row.ends_ps = -1
 
 
 def _share(state: _State, now_ps: int, fabric: Fabric) -> None:
     sending = [row for row in state.rows if row.ends_ps is not None]
-    capacity = {link: Fraction(float(rate) * 1e-12) for link, rate in enumerate(fabric.bandwidth_bytes_per_s)}
+    capacity = [float(rate) * 1e-12 for rate in fabric.bandwidth_bytes_per_s]
     for row, rate in zip(sending, max_min([row.path for row in sending], capacity), strict=True):
         if rate != row.rate:
-            row.left = max(Fraction(0), row.left - row.rate * (now_ps - row.updated_ps))
+            row.left = max(0.0, row.left - row.rate * (now_ps - row.updated_ps))
             row.rate, row.updated_ps = rate, now_ps
-            row.ends_ps = now_ps + max(1, int(row.left / rate + Fraction(1, 2)))
+            row.ends_ps = now_ps + max(1, int(row.left / rate + 0.5))
 
 
 def _note_done(state: _State, now_ps: int, done: dict[tuple[int, int], int]) -> None:
@@ -147,6 +149,6 @@ def _note_done(state: _State, now_ps: int, done: dict[tuple[int, int], int]) -> 
         graph = state.graphs[submission]
         own = {int(rank) for rank, owner in zip(graph.ranks, graph.party, strict=True) if owner == party}
         touching = [n for n in range(graph.rows) if int(graph.src[n]) in own or int(graph.dst[n]) in own]
-        if (submission, party) not in done and all(state.finished(submission, number) for number in touching):
-            if touching or released_ps <= now_ps:
-                done[submission, party] = now_ps
+        ended = all(state.finished(submission, number) for number in touching)
+        if (submission, party) not in done and ended and (touching or released_ps <= now_ps):
+            done[submission, party] = now_ps

@@ -79,8 +79,11 @@ class Timetable(NamedTuple):
     submissions: tuple[tuple[int, tuple[tuple[int, int, int], ...]], ...]
 
 
-def play(network: Network, timetable: Timetable) -> tuple[list[Completion], NetworkStats]:
-    """All completions of the timetable, in order, and the statistics at the end."""
+def play(network: Network, timetable: Timetable, asked_ps: Iterable[int] = ()) -> tuple[list[Completion], NetworkStats]:
+    """All completions of the timetable, in order, and the statistics at the end.
+
+    The network is asked for what is new before each release, and also at the instants ``asked_ps``.
+    """
     calls = sorted(
         (call_ps, handle, party, at_ps)
         for handle, (_, releases) in enumerate(timetable.submissions)
@@ -89,7 +92,11 @@ def play(network: Network, timetable: Timetable) -> tuple[list[Completion], Netw
     for number, _ in timetable.submissions:
         network.submit(timetable.graphs[number])
     found: list[Completion] = []
+    questions = sorted(asked_ps)
     for call_ps, handle, party, at_ps in calls:
+        while questions and questions[0] <= call_ps:
+            found += _until(network, questions.pop(0))
+            assert (network.next_ps or call_ps) >= 0
         found += _until(network, call_ps)
         network.release(handle, party, at_ps)
     found += _until(network, None)

@@ -96,16 +96,16 @@ def test_null_is_absent() -> None:
     assert from_plain(DeviceSlot, {"device": "t4", "count": 1, "domain": None}).domain == "0"
 
 
-def changed(value: Any, path: tuple[str | int, ...], item: object) -> Any:
-    """``value`` with ``item`` at ``path``; ``...`` removes the key."""
+def changed(value: Any, path: tuple[Any, ...], item: object) -> Any:
+    """``value`` with ``item`` at ``path``; ``...`` removes what is there."""
     if not path:
         return item
+    first, *rest = path
     copy = dict(value) if isinstance(value, dict) else list(value)
-    if item is ... and len(path) == 1:
-        del copy[path[0]]
+    if rest or item is not ...:
+        copy[first] = changed(copy[first] if rest else None, tuple(rest), item)
     else:
-        old = copy.get(path[0]) if isinstance(copy, dict) else copy[path[0]]  # type: ignore[index]
-        copy[path[0]] = changed(old, path[1:], item)  # type: ignore[index]
+        del copy[first]
     return copy
 
 
@@ -247,11 +247,11 @@ def test_a_bad_model(path: tuple[str | int, ...], item: object, message: str) ->
 @pytest.mark.parametrize("found", [None, 5, "x", [], True, [1], float("nan")])
 @pytest.mark.parametrize("cls", [ClusterSpec, ModelSpec, DeploymentPlan, Scenario])
 def test_what_is_no_mapping_is_refused(cls: type[object], found: object) -> None:
-    with pytest.raises(SpecError, match="it is not a mapping; write {"):
+    with pytest.raises(SpecError, match=r"it is not a mapping; write \{"):
         from_plain(cls, found, "input")
 
 
-scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just(10**5000)
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.builds(lambda: 10**5000)
 anything = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4) | st.integers(), inner, max_size=3),
@@ -294,12 +294,12 @@ def test_any_bytes_are_read_or_refused(data: bytes, place: int, byte: int) -> No
 
 
 def read_or_refuse(read: Callable[[], object]) -> None:
+    refusals = []
     try:
         read()
     except SpecError as error:
-        assert error.problem
-        assert error.fix
-        assert len(str(error)) < 5000
+        refusals.append(error)
+    assert all(error.problem and error.fix and len(str(error)) < 1000 for error in refusals)
 
 
 def test_textproto_names_the_nearest_field() -> None:
@@ -311,5 +311,5 @@ def test_textproto_names_the_nearest_field() -> None:
 
 def test_binary_of_a_newer_schema_is_refused() -> None:
     newer = write_binary(from_plain(NicSpec, NIC)) + b"\xf8\x07\x01"  # field 127, a varint
-    with pytest.raises(SpecError, match="it has fields that xsim.proto does not know"):
+    with pytest.raises(SpecError, match=r"it has fields that xsim\.proto does not know"):
         read_binary(NicSpec, newer, "nic")

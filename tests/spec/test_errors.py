@@ -49,4 +49,5 @@ def test_long_values_are_cut() -> None:
     for _ in range(60):
         tree = [tree] * 9
     for value in ("1" * 10**6, "a" * 10**6, list(range(10**5)), {str(i): i for i in range(10**4)}, tree):
-        assert len(str(SpecError("x", value, "p", "f"))) < 5000
+        length = len(str(SpecError("x", value, "p", "f")))
+        assert length < 300

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from xsim.spec import cluster, deployment, model, scenario, xsim_pb2
+from xsim.spec import cluster, deployment, device, model, scenario, xsim_pb2
 from xsim.spec.naming import TextField, text_fields
 
 CLASSES: dict[str, Any] = {
-    cls.__name__: cls
-    for module in (cluster, deployment, model, scenario)
-    for cls in vars(module).values()
+    name: cls
+    for module in (device, cluster, deployment, model, scenario)
+    for name, cls in vars(module).items()
     if dataclasses.is_dataclass(cls)
 }
 MESSAGES: dict[str, Descriptor] = dict(xsim_pb2.DESCRIPTOR.message_types_by_name)
@@ -40,7 +40,7 @@ def test_every_field_is_there_with_its_type(name: str) -> None:
     in_proto = {field.name: field for field in MESSAGES[name].fields if (name, field.name) not in TEXT_ONLY}
     in_class = text_fields(CLASSES[name])
 
-    assert list(sorted(in_proto)) == list(sorted(in_class))
+    assert sorted(in_proto) == sorted(in_class)
     for key, field in in_class.items():
         assert wire_type(in_proto[key]) == expected(field), key
 
@@ -63,8 +63,8 @@ def expected(field: TextField) -> tuple[str, object]:
 def of_hint(hint: Any) -> object:
     if hint is range:
         return "LayerRange"
-    if dataclasses.is_dataclass(hint):
-        return CLASSES[hint.__name__] and hint.__name__
+    if hint in CLASSES.values():
+        return hint.__name__
     return SCALARS[str if typing.get_origin(hint) is typing.Literal else hint]
 
 

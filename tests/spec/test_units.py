@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
@@ -52,7 +53,8 @@ def test_reads(parse: Callable[[object], float], text: str, value: float) -> Non
         (units.parse_time, None, "None: it is not a quantity; write a number and one of ns, us, ms, s"),
         (units.parse_time, "-1 s", "'-1 s': it is not a quantity; write a number and one of ns, us, ms, s"),
         (units.parse_time, float("nan"), "nan: a quantity needs its unit; write a number and one of ns, us, ms, s"),
-        (units.parse_time, "1e30 s", "1e30 s: it is beyond 64 bits; write a smaller quantity"),
+        (units.parse_time, "1e30 s", "1e30 s: it is too large; write a smaller quantity"),
+        (units.parse_power, "1e999 W", "1e999 W: it is too large; write a smaller quantity"),
         (units.parse_time, "1e999999999 s", "1e999999999 s: it is not a quantity; write a number and one of"),
         (
             units.parse_flops,
@@ -83,7 +85,5 @@ def test_rates_come_back(value: float) -> None:
 @given(st.text() | st.integers() | st.floats() | st.none() | st.booleans())
 def test_any_value_is_read_or_refused(value: object) -> None:
     for parse in (units.parse_time, units.parse_bytes, units.parse_bandwidth, units.parse_flops, units.parse_power):
-        try:
+        with contextlib.suppress(SpecError):
             assert parse(value) >= 0
-        except SpecError as error:
-            assert str(error)

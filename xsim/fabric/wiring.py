@@ -194,7 +194,7 @@ def _wire_devices(columns: _Columns, ways: _Ways, number: int, host: HostSpec) -
         ways.pcie.append(columns.pair("pcie", f"rank{first + index}", f"host{number}.pcie", slot.pcie_link))
     ways.host += [number] * len(slots)
     for column in (ways.scale_up, ways.domain, ways.mesh, ways.position):
-        column += [-1] * len(slots)
+        column.extend([-1] * len(slots))
     if host.scale_up == "pcie":
         return
     for domain in dict.fromkeys(slot.domain for slot in slots):

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from xsim.errors import SpecError
+from xsim.spec.checks import at_least
 from xsim.spec.naming import Quantity, TextField, nearest, shown_key, text_fields
 from xsim.spec.shorthand import expand
 
@@ -94,8 +95,13 @@ def _build(cls: type[T], value: object) -> T:
 def _as_written(error: SpecError, fields: Mapping[str, TextField], found: Mapping[str, object]) -> SpecError:
     """The error of a dataclass in the names, and with the quantity, that the author wrote."""
     for name, field in fields.items():
-        if field.attribute == error.field and field.quantity is not None:
-            return SpecError(name, found.get(name, error.value), error.problem, error.fix)
+        written = found.get(name)
+        if field.quantity is None:
+            continue
+        if field.attribute == error.field:
+            return SpecError(name, error.value if written is None else written, error.problem, error.fix)
+        if isinstance(written, Mapping) and error.field.startswith(f"{name}."):
+            return SpecError(error.field, written[error.field.removeprefix(f"{name}.")], error.problem, error.fix)
     return error
 
 
@@ -164,6 +170,7 @@ class _FirstLast:
     last: int
 
     def __post_init__(self) -> None:
+        at_least(self, "first", 0)
         if self.last < self.first:
             problem = f"the last layer is before the first, {self.first}"
             raise SpecError("last", self.last, problem, "write such as {first: 1, last: 20}")

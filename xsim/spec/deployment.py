@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from xsim.errors import SpecError
-from xsim.spec.cluster import at_least
+from xsim.spec.checks import at_least
 
 __all__ = ["DeploymentPlan", "DeviceGroup", "Replica", "Stage", "with_ends"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xsim.errors import SpecError
-from xsim.spec.cluster import at_least
+from xsim.spec.checks import at_least
 
 __all__ = ["ModelSpec"]
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xsim.errors import SpecError
-from xsim.spec.cluster import ClusterSpec, at_least
+from xsim.spec.checks import at_least
+from xsim.spec.cluster import ClusterSpec
 from xsim.spec.deployment import DeploymentPlan, with_ends
 from xsim.spec.model import ModelSpec
 

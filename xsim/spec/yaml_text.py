@@ -38,7 +38,7 @@ def load(text: str) -> Any:
 
 def dump(value: object) -> str:
     """The document that ``load`` reads as ``value``, keys in their own order."""
-    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=120)
 
 
 def _line(text: str, mark: yaml.Mark | None) -> str:

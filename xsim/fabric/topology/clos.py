@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.wiring import Leaves, ports, wire
-from xsim.spec.cluster import ClusterSpec, positive
+from xsim.spec.checks import positive
+from xsim.spec.cluster import ClusterSpec
 
 __all__ = ["Clos"]
 

@@ -9,7 +9,7 @@ from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import Rows, TransferGraph, concatenate, line, ring
 from xsim.plan.comm import Collective
 from xsim.plan.layout import even_cuts
-from xsim.spec.cluster import at_least
+from xsim.spec.checks import at_least
 
 __all__ = ["Ring", "ring_order"]
 

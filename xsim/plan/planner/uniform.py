@@ -8,7 +8,7 @@ from itertools import pairwise
 from xsim.errors import SpecError
 from xsim.plan.contracts import Site
 from xsim.plan.layout import even_cuts
-from xsim.spec.cluster import at_least
+from xsim.spec.checks import at_least
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.scenario import Scenario
 

@@ -1,15 +1,26 @@
 """Flows that share links max-min fairly, from event to event.
 
-A *slot* is a row of a submitted graph, or one of its parties. A row that may start becomes a *flow*: it sends at a rate,
-then its last byte travels for the path's latency. Rates are constant between instants; at the end of an instant they
-are worked out anew for each connected component (flows joined by links) in which a flow began or ended.
+A *slot* is a row of a submitted graph, or one of its parties. A row that may start becomes a *flow*: it sends at a
+rate, then its last byte travels for the path's latency. Rates are constant between instants; at the end of an instant
+they are worked out anew in each connected component (flows joined by links) in which a flow began or ended.
 
-Two properties carry the rest of the package. The state after an instant depends only on what happened up to then, not
-on how the calls within it were split. And a component depends on nothing outside of it, down to the last bit: a flow's
-remaining bytes are touched only when its own rate changes. So traffic that has nothing in common may be simulated
+Two properties carry the network built on this. The state after an instant depends only on what happened up to then,
+not on how the calls within it were split. And a component depends on nothing outside of it, down to the last bit: what
+a flow has left is touched only when its own rate changes. So traffic that has nothing in common may be simulated
 apart, together, or later.
 
-Every array is plain; the columns are named below. One file, because the compiler's cache looks at single files.
+Plain arrays, passed one by one, and all in one file: a tuple of them costs threefold, and the compiler's cache looks
+at single files (see ``jit``). Their columns:
+
+    slots   int64    S x 21     ``STATE`` .. ``SEEN``
+    flows   float64  S x 5      ``LEFT`` .. ``NEW_RATE``
+    hops    int64    S x H x 3  ``LINK`` .. ``PREVIOUS``: hop h of the path of each row, a place in the link's list
+    links   int64    L x 8      ``HEAD`` .. ``UNSET``
+    widths  float64  L x 3      ``CAPACITY`` .. ``KEY``
+    pool    int64               members of slots
+    sim     int64    8          ``NOW`` .. ``STAMP``: the instant, and how much of each list is in use
+    lists   int64    7 x max(S, L)  ``QUEUE`` .. ``ORDER``
+    log     int64               flow completion times
 """
 
 from __future__ import annotations
@@ -25,31 +36,29 @@ __all__ = ["post", "run"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# slots, int64, S x 20. AWAITED: of a row its predecessors and releases, of a party its rows, that are still to come.
-# MEMBERS: range in the pool; of a row its successors, of a party its rows, counted from the slot ORIGIN.
-STATE, AWAITED, DONE, ROUNDS, CYCLE, COUNT, SIZE, LATENCY, HOPS, SRC, DST, ORIGIN, MEMBERS, MEMBERS_END = range(14)
-AT, PLACE, LAST, LAST_BEFORE, BEGAN, SEEN = range(14, 20)
-SLOT_COLUMNS = 20
+# AWAITED: of a row, its predecessors and releases still to come; of a party, its rows. DONE: rounds. SENT: bytes of the
+# round. MEMBERS: where in the pool a row has its successors and a party its rows, counted from the slot ORIGIN.
+# PLACE: in the queue, or -1. LAST: the instant of the last change of rate, and LAST_BEFORE of the one before.
+STATE, AWAITED, DONE, ROUNDS, CYCLE, COUNT, SIZE, SENT, LATENCY, HOPS, SRC, DST, ORIGIN, MEMBERS, MEMBERS_END = range(
+    15
+)
+AT, PLACE, LAST, LAST_BEFORE, BEGAN, SEEN = range(15, 21)
 WAITING, SENDING, FLYING, PARTY = range(4)  # STATE
 
-# flows, float64, S x 5: bytes left at LAST, bytes per ps since then, both as they were before LAST, the rate to be.
+# Bytes left at LAST and bytes per ps since then, the same before LAST, and the rate to be.
 LEFT, RATE, LEFT_BEFORE, RATE_BEFORE, NEW_RATE = range(5)
-FLOW_COLUMNS = 5
 
-# hops, int64, S x H x 3: the link, and the neighbours in the link's list of flows as nodes (slot << NODE_BITS | hop).
+# A node of a link's list of flows is ``slot << NODE_BITS | hop``.
 LINK, NEXT, PREVIOUS = range(3)
 NODE_BITS = 6
+NODE_HOP = (1 << NODE_BITS) - 1
 
-# links, int64, L x 8; widths, float64, L x 2. FLOWS: how many; UNSET: those whose rate is not set yet.
+# FLOWS: how many now; UNSET: how many of them have no new rate yet. FREE: bytes per ps not given to the others.
 HEAD, FLOWS, SINCE, BUSY, BYTES, MARK, REACHED, UNSET = range(8)
-LINK_COLUMNS = 8
-CAPACITY, FREE = range(2)
+CAPACITY, FREE, KEY = range(3)
 
-# sim, int64, 8: the instant, and how much of each list is in use.
-NOW, HEAP, STACK, ENDED, DIRTY, LOG, STAMP = range(7)
-# slot_lists, int64, 4 x S; link_lists, int64, 3 x L
-QUEUE, READY, PARTIES, MEMBER_FLOWS = range(4)
-CHANGED, MEMBER_LINKS, ORDER = range(3)
+NOW, QUEUED, STACKED, ENDED, CHANGES, LOGGED, ORDERED, STAMP = range(8)
+QUEUE, READY, PARTIES, CHANGED, NEAR_FLOWS, NEAR_LINKS, ORDER = range(7)
 
 
 @kernel
@@ -62,242 +71,207 @@ def run(
     widths: Floats,
     pool: Ints,
     sim: Ints,
-    slot_lists: Ints,
-    link_lists: Ints,
-    keys: Floats,
+    lists: Ints,
     log: Ints,
 ) -> int:
     """Process instants up to ``until_ps``, but none after one in which a party was done; the next instant.
 
-    Parties that are done are listed in ``slot_lists[PARTIES]``, flow completion times in ``log``; it stops early when
-    the next instant might overflow the log. The caller empties both.
+    Parties that are done are listed in ``lists[PARTIES]``; the caller takes them and the log away. It also stops when
+    the next instant might overflow the log.
     """
-    queue = slot_lists[QUEUE]
-    while sim[HEAP] > 0 and slots[queue[0], AT] <= until_ps and sim[ENDED] == 0 and sim[LOG] + len(queue) <= len(log):
+    queue = lists[QUEUE]
+    while sim[QUEUED] > 0 and sim[ENDED] == 0 and sim[LOGGED] + len(slots) <= len(log):
         now = slots[queue[0], AT]
+        if now > until_ps:
+            break
         sim[NOW] = now
-        while sim[HEAP] > 0 and slots[queue[0], AT] == now:
+        while sim[QUEUED] > 0 and slots[queue[0], AT] == now:
             slot = queue[0]
             _unschedule(slot, slots, sim, queue)
             if slots[slot, STATE] == PARTY:
-                _release_members(slot, slots, pool, sim, slot_lists)
+                _release_members(slot, slots, pool, sim, lists)
             elif slots[slot, STATE] == SENDING:
-                _leave(slot, now, slots, hops, links, sim, link_lists, log)
+                _leave(slot, slots, hops, links, sim, lists, log)
                 slots[slot, STATE] = FLYING
                 _schedule(slot, now + slots[slot, LATENCY], slots, sim, queue)
             else:
                 slots[slot, STATE] = WAITING
-                _complete(slot, slots, pool, sim, slot_lists)
-            while sim[STACK] > 0:
-                sim[STACK] -= 1
-                _start(slot_lists[READY, sim[STACK]], now, slots, flows, hops, links, widths, pool, sim, slot_lists, link_lists)
-        _share(now, slots, flows, hops, links, widths, sim, slot_lists, link_lists, keys)
-    return slots[queue[0], AT] if sim[HEAP] > 0 else NEVER_PS
+                _complete(slot, slots, pool, sim, lists)
+            while sim[STACKED] > 0:
+                sim[STACKED] -= 1
+                ready = lists[READY, sim[STACKED]]
+                _start(ready, slots, flows, hops, links, widths, pool, sim, lists)
+        _share(slots, flows, hops, links, widths, sim, lists)
+    return int(slots[queue[0], AT]) if sim[QUEUED] > 0 else NEVER_PS
 
 
 @kernel
-def post(slot: int, at_ps: int, slots: Ints, sim: Ints, slot_lists: Ints) -> int:
+def post(slot: int, at_ps: int, slots: Ints, sim: Ints, lists: Ints) -> int:
     """Release the party in ``slot`` at ``at_ps``; the next instant."""
-    queue = slot_lists[QUEUE]
+    queue = lists[QUEUE]
     _schedule(slot, at_ps, slots, sim, queue)
-    return slots[queue[0], AT]
+    return int(slots[queue[0], AT])
 
 
-# --- rows ---------------------------------------------------------------------------------------------------------
+# --- rows ---
 
 
 @kernel
-def _release_members(slot: int, slots: Ints, pool: Ints, sim: Ints, slot_lists: Ints) -> None:
+def _release_members(slot: int, slots: Ints, pool: Ints, sim: Ints, lists: Ints) -> None:
     """One thing less to wait for, for each member of ``slot``; those with nothing left are ready."""
     for i in range(slots[slot, MEMBERS], slots[slot, MEMBERS_END]):
         member = slots[slot, ORIGIN] + pool[i]
         slots[member, AWAITED] -= 1
         if slots[member, AWAITED] == 0:
-            slot_lists[READY, sim[STACK]] = member
-            sim[STACK] += 1
+            lists[READY, sim[STACKED]] = member
+            sim[STACKED] += 1
 
 
 @kernel
 def _start(
-    slot: int,
-    now: int,
-    slots: Ints,
-    flows: Floats,
-    hops: Ints,
-    links: Ints,
-    widths: Floats,
-    pool: Ints,
-    sim: Ints,
-    slot_lists: Ints,
-    link_lists: Ints,
+    slot: int, slots: Ints, flows: Floats, hops: Ints, links: Ints, widths: Floats, pool: Ints, sim: Ints, lists: Ints
 ) -> None:
     """Begin the row's next round; without bytes or links it is complete at once."""
     count, base = slots[slot, COUNT], slots[slot, CYCLE]
     size = slots[base + (slot - base - slots[slot, DONE]) % count, SIZE]
     if slots[slot, ROUNDS] == 0:
-        _finish(slot, slots, pool, sim, slot_lists)
+        _finish(slot, slots, pool, sim, lists)
     elif size == 0 or slots[slot, HOPS] == 0:
-        _complete(slot, slots, pool, sim, slot_lists)
+        _complete(slot, slots, pool, sim, lists)
     else:
-        slots[slot, STATE] = SENDING
-        slots[slot, BEGAN] = slots[slot, LAST] = now
+        slots[slot, STATE], slots[slot, SENT] = SENDING, size
+        slots[slot, BEGAN] = slots[slot, LAST] = sim[NOW]
         flows[slot, LEFT] = size
         flows[slot, RATE] = flows[slot, RATE_BEFORE] = -1.0
-        _join(slot, now, slots, flows, hops, links, widths, sim, slot_lists, link_lists)
+        _join(slot, slots, flows, hops, links, widths, sim, lists)
 
 
 @kernel
-def _complete(slot: int, slots: Ints, pool: Ints, sim: Ints, slot_lists: Ints) -> None:
-    """Note the end of the row's current round, and ready what waited for it."""
+def _complete(slot: int, slots: Ints, pool: Ints, sim: Ints, lists: Ints) -> None:
+    """Note the end of the row's round, and ready what waited for it: its own next round, and the next row's."""
     slots[slot, DONE] += 1
-    done, rounds, count, base = slots[slot, DONE], slots[slot, ROUNDS], slots[slot, COUNT], slots[slot, CYCLE]
-    if done < rounds and slots[base + (slot - base - 1) % count, DONE] >= done:
-        slot_lists[READY, sim[STACK]] = slot
-        sim[STACK] += 1
+    done, count, base = slots[slot, DONE], slots[slot, COUNT], slots[slot, CYCLE]
+    if done == slots[slot, ROUNDS]:
+        _finish(slot, slots, pool, sim, lists)
+        return
+    if slots[base + (slot - base - 1) % count, DONE] >= done:
+        lists[READY, sim[STACKED]] = slot
+        sim[STACKED] += 1
     following = base + (slot - base + 1) % count
-    if following != slot and done < rounds and slots[following, DONE] == done and slots[following, STATE] == WAITING:
-        slot_lists[READY, sim[STACK]] = following
-        sim[STACK] += 1
-    if done == rounds:
-        _finish(slot, slots, pool, sim, slot_lists)
+    if following != slot and slots[following, DONE] == done and slots[following, STATE] == WAITING:
+        lists[READY, sim[STACKED]] = following
+        sim[STACKED] += 1
 
 
 @kernel
-def _finish(slot: int, slots: Ints, pool: Ints, sim: Ints, slot_lists: Ints) -> None:
+def _finish(slot: int, slots: Ints, pool: Ints, sim: Ints, lists: Ints) -> None:
     """The row has ended: tell its successors and its parties."""
-    _release_members(slot, slots, pool, sim, slot_lists)
+    _release_members(slot, slots, pool, sim, lists)
     src, dst = slots[slot, SRC], slots[slot, DST]
     for party in (src, dst):
         slots[party, AWAITED] -= 1
         if slots[party, AWAITED] == 0:
-            slot_lists[PARTIES, sim[ENDED]] = party
+            lists[PARTIES, sim[ENDED]] = party
             sim[ENDED] += 1
         if src == dst:
             break
 
 
-# --- links --------------------------------------------------------------------------------------------------------
+# --- links ---
 
 
 @kernel
 def _join(
-    slot: int,
-    now: int,
-    slots: Ints,
-    flows: Floats,
-    hops: Ints,
-    links: Ints,
-    widths: Floats,
-    sim: Ints,
-    slot_lists: Ints,
-    link_lists: Ints,
+    slot: int, slots: Ints, flows: Floats, hops: Ints, links: Ints, widths: Floats, sim: Ints, lists: Ints
 ) -> None:
     """Put the flow on its links. Alone on all of them it has its rate at once; else they are shared anew later."""
-    alone = True
-    rate = np.inf
+    alone, rate = True, np.inf
     for hop in range(slots[slot, HOPS]):
         link, node = hops[slot, hop, LINK], slot << NODE_BITS | hop
         head = links[link, HEAD]
         hops[slot, hop, NEXT], hops[slot, hop, PREVIOUS] = head, -1
         if head >= 0:
-            hops[head >> NODE_BITS, head & (1 << NODE_BITS) - 1, PREVIOUS] = node
+            alone = False
+            hops[head >> NODE_BITS, head & NODE_HOP, PREVIOUS] = node
         else:
-            links[link, SINCE] = now
+            links[link, SINCE] = sim[NOW]
         links[link, HEAD] = node
         links[link, FLOWS] += 1
-        alone = alone and head < 0
         rate = min(rate, widths[link, CAPACITY])
     if alone:
-        _set_rate(slot, rate, now, slots, flows, sim, slot_lists)
+        _set_rate(slot, rate, slots, flows, sim, lists)
     else:
-        _mark(slot, slots, hops, links, sim, link_lists)
+        _mark(slot, slots, hops, links, sim, lists)
 
 
 @kernel
-def _leave(
-    slot: int, now: int, slots: Ints, hops: Ints, links: Ints, sim: Ints, link_lists: Ints, log: Ints
-) -> None:
+def _leave(slot: int, slots: Ints, hops: Ints, links: Ints, sim: Ints, lists: Ints, log: Ints) -> None:
     """Take the flow off its links, and count what it was."""
-    count, base = slots[slot, COUNT], slots[slot, CYCLE]
-    size = slots[base + (slot - base - slots[slot, DONE]) % count, SIZE]
-    inside = (1 << NODE_BITS) - 1
-    _mark(slot, slots, hops, links, sim, link_lists)
+    _mark(slot, slots, hops, links, sim, lists)
     for hop in range(slots[slot, HOPS]):
         link, after, before = hops[slot, hop, LINK], hops[slot, hop, NEXT], hops[slot, hop, PREVIOUS]
         if after >= 0:
-            hops[after >> NODE_BITS, after & inside, PREVIOUS] = before
+            hops[after >> NODE_BITS, after & NODE_HOP, PREVIOUS] = before
         if before >= 0:
-            hops[before >> NODE_BITS, before & inside, NEXT] = after
+            hops[before >> NODE_BITS, before & NODE_HOP, NEXT] = after
         else:
             links[link, HEAD] = after
+        links[link, BYTES] += slots[slot, SENT]
         links[link, FLOWS] -= 1
-        links[link, BYTES] += size
         if links[link, FLOWS] == 0:
-            links[link, BUSY] += now - links[link, SINCE]
-    log[sim[LOG]] = now + slots[slot, LATENCY] - slots[slot, BEGAN]
-    sim[LOG] += 1
+            links[link, BUSY] += sim[NOW] - links[link, SINCE]
+    log[sim[LOGGED]] = sim[NOW] + slots[slot, LATENCY] - slots[slot, BEGAN]
+    sim[LOGGED] += 1
 
 
 @kernel
-def _mark(slot: int, slots: Ints, hops: Ints, links: Ints, sim: Ints, link_lists: Ints) -> None:
-    """Links of the flow on which there are others: they are shared anew at the end of the instant."""
+def _mark(slot: int, slots: Ints, hops: Ints, links: Ints, sim: Ints, lists: Ints) -> None:
+    """Links of the flow on which there are others are shared anew at the end of the instant."""
     for hop in range(slots[slot, HOPS]):
         link = hops[slot, hop, LINK]
         if links[link, FLOWS] > 1 and links[link, MARK] == 0:
             links[link, MARK] = 1
-            link_lists[CHANGED, sim[DIRTY]] = link
-            sim[DIRTY] += 1
+            lists[CHANGED, sim[CHANGES]] = link
+            sim[CHANGES] += 1
 
 
-# --- max-min fair sharing -----------------------------------------------------------------------------------------
+# --- max-min fair sharing ---
 
 
 @kernel
-def _share(
-    now: int,
-    slots: Ints,
-    flows: Floats,
-    hops: Ints,
-    links: Ints,
-    widths: Floats,
-    sim: Ints,
-    slot_lists: Ints,
-    link_lists: Ints,
-    keys: Floats,
-) -> None:
+def _share(slots: Ints, flows: Floats, hops: Ints, links: Ints, widths: Floats, sim: Ints, lists: Ints) -> None:
     """New rates in every component that has a changed link."""
-    if sim[DIRTY] == 0:
-        return
     sim[STAMP] += 1
-    for i in range(sim[DIRTY]):
-        link = link_lists[CHANGED, i]
+    for i in range(sim[CHANGES]):
+        link = lists[CHANGED, i]
         links[link, MARK] = 0
-        if links[link, FLOWS] == 0 or links[link, REACHED] == sim[STAMP]:
-            continue
-        flow_count, link_count = _component(link, sim[STAMP], slots, flows, hops, links, slot_lists, link_lists)
-        _fill(link_count, slots, flows, hops, links, widths, link_lists, keys)
-        for j in range(flow_count):
-            slot = slot_lists[MEMBER_FLOWS, j]
-            _set_rate(slot, flows[slot, NEW_RATE], now, slots, flows, sim, slot_lists)
-    sim[DIRTY] = 0
+        if links[link, FLOWS] > 0 and links[link, REACHED] != sim[STAMP]:
+            flow_count = _gather(link, slots, flows, hops, links, widths, sim, lists)
+            _fill(slots, flows, hops, links, widths, sim, lists)
+            for j in range(flow_count):
+                slot = lists[NEAR_FLOWS, j]
+                _set_rate(slot, flows[slot, NEW_RATE], slots, flows, sim, lists)
+    sim[CHANGES] = 0
 
 
 @kernel
-def _component(
-    link: int, stamp: int, slots: Ints, flows: Floats, hops: Ints, links: Ints, slot_lists: Ints, link_lists: Ints
-) -> tuple[int, int]:
-    """List the flows and links that ``link`` is connected with; how many of each."""
-    members, reached = slot_lists[MEMBER_FLOWS], link_lists[MEMBER_LINKS]
+def _gather(
+    link: int, slots: Ints, flows: Floats, hops: Ints, links: Ints, widths: Floats, sim: Ints, lists: Ints
+) -> int:
+    """List the flows that ``link`` is connected with and order their links by share; how many flows."""
+    members, reached, stamp = lists[NEAR_FLOWS], lists[NEAR_LINKS], sim[STAMP]
     reached[0], flow_count, link_count, visited = link, 0, 1, 0
     links[link, REACHED] = stamp
     while visited < link_count:
-        node = links[reached[visited], HEAD]
+        near = reached[visited]
         visited += 1
+        widths[near, FREE], links[near, UNSET] = widths[near, CAPACITY], links[near, FLOWS]
+        _push(widths[near, FREE] / links[near, UNSET], near, widths, sim, lists)
+        node = links[near, HEAD]
         while node >= 0:
             slot = node >> NODE_BITS
             if slots[slot, SEEN] != stamp:
-                slots[slot, SEEN] = stamp
-                flows[slot, NEW_RATE] = -1.0
+                slots[slot, SEEN], flows[slot, NEW_RATE] = stamp, -1.0
                 members[flow_count] = slot
                 flow_count += 1
                 for hop in range(slots[slot, HOPS]):
@@ -306,33 +280,26 @@ def _component(
                         links[other, REACHED] = stamp
                         reached[link_count] = other
                         link_count += 1
-            node = hops[slot, node & (1 << NODE_BITS) - 1, NEXT]
-    return flow_count, link_count
+            node = hops[slot, node & NODE_HOP, NEXT]
+    return flow_count
 
 
 @kernel
-def _fill(
-    link_count: int, slots: Ints, flows: Floats, hops: Ints, links: Ints, widths: Floats, link_lists: Ints, keys: Floats
-) -> None:
+def _fill(slots: Ints, flows: Floats, hops: Ints, links: Ints, widths: Floats, sim: Ints, lists: Ints) -> None:
     """Progressive filling: give the flows of the tightest link their equal share, and repeat.
 
-    Links wait in a heap by (share, number). A share only grows while others are served, so an entry that proves old
-    goes back with its new share. The rates do not depend on the order of flows or links in their lists.
+    A link's share only grows while others are served, so an entry that proves old goes back with the new share. Links
+    go by share, then number, and all flows of one link get the same: no order of lists is in the rates.
     """
-    order = link_lists[ORDER]
-    size = 0
-    for i in range(link_count):
-        link = link_lists[MEMBER_LINKS, i]
-        widths[link, FREE], links[link, UNSET] = widths[link, CAPACITY], links[link, FLOWS]
-        size = _push(widths[link, FREE] / links[link, UNSET], link, keys, order, size)
-    while size > 0:
-        share, tightest = keys[0], order[0]
-        size = _pop(keys, order, size)
+    while sim[ORDERED] > 0:
+        tightest = lists[ORDER, 0]
+        share = widths[0, KEY]
+        _pop(widths, sim, lists)
         if links[tightest, UNSET] == 0:
             continue
         current = widths[tightest, FREE] / links[tightest, UNSET]
         if current != share:
-            size = _push(current, tightest, keys, order, size)
+            _push(current, tightest, widths, sim, lists)
             continue
         node = links[tightest, HEAD]
         while node >= 0:
@@ -343,37 +310,38 @@ def _fill(
                     link = hops[slot, hop, LINK]
                     widths[link, FREE] -= share
                     links[link, UNSET] -= 1
-            node = hops[slot, node & (1 << NODE_BITS) - 1, NEXT]
+            node = hops[slot, node & NODE_HOP, NEXT]
 
 
 @kernel
-def _set_rate(slot: int, rate: float, now: int, slots: Ints, flows: Floats, sim: Ints, slot_lists: Ints) -> None:
+def _set_rate(slot: int, rate: float, slots: Ints, flows: Floats, sim: Ints, lists: Ints) -> None:
     """Let the flow go on at ``rate``, and foresee its end; a rate that comes back within the instant never left."""
     if rate == flows[slot, RATE]:
         return
-    if slots[slot, LAST] < now:
+    if slots[slot, LAST] < sim[NOW]:
         flows[slot, LEFT_BEFORE], flows[slot, RATE_BEFORE] = flows[slot, LEFT], flows[slot, RATE]
         slots[slot, LAST_BEFORE] = slots[slot, LAST]
-        flows[slot, LEFT] = max(0.0, flows[slot, LEFT] - flows[slot, RATE] * (now - slots[slot, LAST]))
-        slots[slot, LAST] = now
+        sent = flows[slot, RATE] * (sim[NOW] - slots[slot, LAST])
+        flows[slot, LEFT] = max(0.0, flows[slot, LEFT] - sent)
+        slots[slot, LAST] = sim[NOW]
     elif rate == flows[slot, RATE_BEFORE]:
         flows[slot, LEFT] = flows[slot, LEFT_BEFORE]
         slots[slot, LAST] = slots[slot, LAST_BEFORE]
     flows[slot, RATE] = rate
     sending = max(1, int(flows[slot, LEFT] / rate + 0.5))
-    _schedule(slot, slots[slot, LAST] + sending, slots, sim, slot_lists[QUEUE])
+    _schedule(slot, slots[slot, LAST] + sending, slots, sim, lists[QUEUE])
 
 
-# --- heaps --------------------------------------------------------------------------------------------------------
+# --- heaps: events by instant, each slot at most once; links by share and number ---
 
 
 @kernel
 def _schedule(slot: int, at_ps: int, slots: Ints, sim: Ints, queue: Ints) -> None:
-    """Set the instant of the slot's one event; it may be in the queue already."""
+    """Set the instant of the slot's one event, in the queue or new to it."""
     place = slots[slot, PLACE]
     if place < 0:
-        place = sim[HEAP]
-        sim[HEAP] += 1
+        place = sim[QUEUED]
+        sim[QUEUED] += 1
     slots[slot, AT] = at_ps
     _settle(slot, place, slots, sim, queue)
 
@@ -383,16 +351,16 @@ def _unschedule(slot: int, slots: Ints, sim: Ints, queue: Ints) -> None:
     """Take the slot's event out of the queue."""
     place = slots[slot, PLACE]
     slots[slot, PLACE] = -1
-    sim[HEAP] -= 1
-    last = queue[sim[HEAP]]
+    sim[QUEUED] -= 1
+    last = queue[sim[QUEUED]]
     if last != slot:
         _settle(last, place, slots, sim, queue)
 
 
 @kernel
 def _settle(slot: int, place: int, slots: Ints, sim: Ints, queue: Ints) -> None:
-    """Put the slot near ``place``, where there is room, so that no event stands before an earlier one."""
-    at_ps, size = slots[slot, AT], sim[HEAP]
+    """Put the slot at the hole in ``place`` or above or below it, so that no event stands before an earlier one."""
+    at_ps, size = slots[slot, AT], sim[QUEUED]
     while place > 0 and slots[queue[(place - 1) // 2], AT] > at_ps:
         queue[place] = queue[(place - 1) // 2]
         slots[queue[place], PLACE] = place
@@ -411,33 +379,34 @@ def _settle(slot: int, place: int, slots: Ints, sim: Ints, queue: Ints) -> None:
 
 
 @kernel
-def _push(key: float, link: int, keys: Floats, order: Ints, size: int) -> int:
-    """Add a link to a heap of ``size`` by (key, link); its new size."""
-    place = size
+def _push(key: float, link: int, widths: Floats, sim: Ints, lists: Ints) -> None:
+    """Add a link to those ordered by (key, number)."""
+    place = sim[ORDERED]
+    sim[ORDERED] += 1
     while place > 0:
         above = (place - 1) // 2
-        if keys[above] < key or (keys[above] == key and order[above] < link):
+        if widths[above, KEY] < key or (widths[above, KEY] == key and lists[ORDER, above] < link):
             break
-        keys[place], order[place] = keys[above], order[above]
+        widths[place, KEY], lists[ORDER, place] = widths[above, KEY], lists[ORDER, above]
         place = above
-    keys[place], order[place] = key, link
-    return size + 1
+    widths[place, KEY], lists[ORDER, place] = key, link
 
 
 @kernel
-def _pop(keys: Floats, order: Ints, size: int) -> int:
-    """Remove the first of a heap of ``size``; its new size."""
-    size -= 1
-    key, link = keys[size], order[size]
-    place = 0
+def _pop(widths: Floats, sim: Ints, lists: Ints) -> None:
+    """Remove the first of the links ordered by (key, number)."""
+    sim[ORDERED] -= 1
+    size, place = sim[ORDERED], 0
+    key, link = widths[size, KEY], lists[ORDER, size]
     while 2 * place + 1 < size:
         child = 2 * place + 1
-        right = child + 1
-        if right < size and (keys[right] < keys[child] or (keys[right] == keys[child] and order[right] < order[child])):
-            child = right
-        if keys[child] > key or (keys[child] == key and order[child] > link):
+        best, number = widths[child, KEY], lists[ORDER, child]
+        if child + 1 < size:
+            other, other_number = widths[child + 1, KEY], lists[ORDER, child + 1]
+            if other < best or (other == best and other_number < number):
+                child, best, number = child + 1, other, other_number
+        if best > key or (best == key and number > link):
             break
-        keys[place], order[place] = keys[child], order[child]
+        widths[place, KEY], lists[ORDER, place] = best, number
         place = child
-    keys[place], order[place] = key, link
-    return size
+    widths[place, KEY], lists[ORDER, place] = key, link

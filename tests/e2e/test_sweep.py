@@ -1,0 +1,149 @@
+"""A small sweep from command line to tables and MLflow, and what a second start does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+import analysis
+from runners import pool, sweep
+from runners.points import Point
+from runners.pool import Finished, Limits
+from runners.store import VOLATILE
+from runners.worker import simulate
+
+GRID = ["network=analytic", "reshard=lcm,hetauto"]
+
+
+def in_process(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
+    """The pool without Ray."""
+    for point in points:
+        yield Finished(point, simulate(point.config), 0, 1)
+        yield None
+
+
+def forbidden(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
+    raise AssertionError(f"{len(points)} points are run again")
+    yield None
+
+
+@pytest.fixture
+def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "outputs"
+
+
+def runs(out: Path) -> tuple[Any, list[Any]]:
+    """The parent run and its children."""
+    client = MlflowClient(f"sqlite:///{out / 'mlflow.db'}")
+    (experiment,) = [one for one in client.search_experiments() if one.name != "Default"]
+    everything = list(client.search_runs([experiment.experiment_id]))
+    (parent,) = [run for run in everything if "xsim.sweep" in run.data.tags]
+    children = [run for run in everything if "xsim.key" in run.data.tags]
+    assert len(everything) == 1 + len(children)
+    assert all(run.data.tags["mlflow.parentRunId"] == parent.info.run_id for run in children)
+    return parent, children
+
+
+def test_rows_and_runs_and_a_repeat(
+    out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sweep.main([*GRID, "num_workers=2"]) == 0
+
+    shown = capsys.readouterr()
+    assert "| fig4    | llama2_7b |" in shown.out
+    assert "runners.ui" in shown.out
+    table = analysis.load(out / "adhoc")
+    assert table["reshard"].to_pylist() == ["hetauto", "lcm"]
+    assert table["status"].to_pylist() == ["ok", "ok"]
+    assert json.loads((out / "adhoc" / "status.json").read_text())["done"] == {"ok": 2}
+    parent, children = runs(out)
+    assert parent.info.status == "FINISHED"
+    logged = {run.data.tags["xsim.key"]: run for run in children}
+    for row in table.to_pylist():
+        run = logged[row["key"]]
+        assert run.info.status == "FINISHED"
+        for name in ("training_time_s", "bubble_time_s", "idle_time_s", "bubble_time_max_s", "fits"):
+            assert run.data.metrics[name] == row[name]
+        assert run.data.params["reshard"] == row["reshard"]
+        config = Path(run.info.artifact_uri.removeprefix("file://")) / "config.json"
+        assert json.loads(config.read_text()) == json.loads(row["config_json"])
+
+    monkeypatch.setattr(pool, "finished", forbidden)
+    assert sweep.main([*GRID, "num_workers=1"]) == 0
+    assert analysis.load(out / "adhoc").equals(table)
+    assert len(runs(out)[1]) == 2
+
+    (out / "adhoc" / "tracked.json").unlink()  # the journal is a convenience: the tags decide
+    unfinished = children[0].info.run_id
+    MlflowClient(f"sqlite:///{out / 'mlflow.db'}").update_run(unfinished, status="RUNNING")  # as a crash leaves it
+    assert sweep.main(GRID) == 0
+    replaced = runs(out)[1]
+    assert [run.info.status for run in replaced] == ["FINISHED", "FINISHED"]
+    assert unfinished not in [run.info.run_id for run in replaced]
+    assert children[1].info.run_id in [run.info.run_id for run in replaced]
+
+    monkeypatch.setattr(pool, "finished", in_process)
+    assert sweep.main([*GRID, "out=again", "tracking=none"]) == 0
+    again = analysis.load(out.parent / "again" / "adhoc")
+    assert again.drop_columns(VOLATILE).equals(table.drop_columns(VOLATILE))
+    assert not (out.parent / "again" / "mlflow.db").exists()
+
+
+def test_an_interrupted_sweep_goes_on_where_it_was(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(points: Sequence[Point], limits: Limits) -> Generator[Finished | None]:
+        yield next(in_process(points, limits))
+        raise KeyboardInterrupt
+
+    def rest(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
+        assert len(points) == 1
+        return in_process(points, limits)
+
+    monkeypatch.setattr(pool, "finished", interrupted)
+    assert sweep.main([*GRID, "tracking=none"]) == 130
+    assert len(analysis.load(out / "adhoc")) == 1
+    assert json.loads((out / "adhoc" / "status.json").read_text())["state"] == "interrupted"
+
+    monkeypatch.setattr(pool, "finished", rest)
+    assert sweep.main([*GRID, "tracking=none"]) == 0
+    assert len(analysis.load(out / "adhoc")) == 2
+
+
+def test_contradictions_and_misfits_are_rows(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pool, "finished", in_process)
+    words = ["network=analytic", "model=llama2_7b,llama2_13b", "deployment=fig4_7b,fig4_13b", "tracking=none"]
+
+    assert sweep.main(words) == 0
+
+    found = [(row["model"], row["deployment"], row["status"]) for row in analysis.load(out / "adhoc").to_pylist()]
+    assert found == [
+        ("llama2_13b", "fig4_13b", "does_not_fit"),
+        ("llama2_13b", "fig4_7b", "invalid"),
+        ("llama2_7b", "fig4_13b", "invalid"),
+        ("llama2_7b", "fig4_7b", "ok"),
+    ]
+    shown = capsys.readouterr().out
+    assert "1 x does_not_fit: rank" in shown
+    assert "1 x invalid: deployment.replicas[0].stages[1].layers" in shown
+
+
+def test_failed_rows_are_kept_until_asked_for(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unlucky(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
+        for done in in_process(points, limits):
+            if done is not None:
+                yield Finished(done.point, {**done.outcome, "status": "crashed", "metrics": {}}, 0, 2)
+
+    monkeypatch.setattr(pool, "finished", unlucky)
+    assert sweep.main([*GRID, "tracking=none"]) == 1
+    monkeypatch.setattr(pool, "finished", forbidden)
+    assert sweep.main([*GRID, "tracking=none"]) == 1
+    monkeypatch.setattr(pool, "finished", in_process)
+    assert sweep.main([*GRID, "tracking=none", "retry=failed"]) == 0
+    assert analysis.load(out / "adhoc")["status"].to_pylist() == ["ok", "ok"]

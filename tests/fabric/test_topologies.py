@@ -1,0 +1,202 @@
+"""Topologies: which links a path has, how wide they are, and how long it takes."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+
+import pytest
+
+from tests.sim.traffic import point_to_point
+from xsim.errors import SpecError
+from xsim.fabric.fabric import Fabric, Topology
+from xsim.fabric.topology.clos import Clos
+from xsim.fabric.topology.one_switch import OneSwitch
+from xsim.fabric.topology.rail import Rail
+from xsim.fabric.wiring import spine_of
+from xsim.families import members
+from xsim.spec.cluster import (
+    ClusterSpec,
+    DeviceSlot,
+    DeviceSpec,
+    EfficiencyCurve,
+    HostSpec,
+    LinkSpec,
+    NicSpec,
+    ScaleOutSpec,
+    ScaleUpKind,
+)
+
+EACH = pytest.mark.parametrize("topology", [pytest.param(cls(), id=name) for name, cls in members("topology")])
+
+
+def link(bandwidth: float, latency_ps: int) -> LinkSpec:
+    return LinkSpec(bandwidth_bytes_per_s=bandwidth, latency_ps=latency_ps)
+
+
+def device(scale_up: LinkSpec | None = None) -> DeviceSpec:
+    return DeviceSpec(
+        name="toy",
+        peak_flops_per_s=(("bf16", 1e14),),
+        memory_bytes=10**9,
+        memory_bandwidth_bytes_per_s=1e12,
+        pcie=link(32e9, 50),
+        efficiency=EfficiencyCurve(matmul=1, attention=1, memory=1, half_flops=0),
+        power_w=1,
+        idle_power_w=1,
+        price_usd=1,
+        price_usd_per_hour=1,
+        scale_up=scale_up,
+    )
+
+
+NVLINK = device(link(300e9, 701))
+SLOWER = device(link(200e9, 500))
+NIC = NicSpec(bandwidth_bytes_per_s=25e9, latency_ps=1000)
+
+
+def host(*slots: DeviceSlot, nic: NicSpec = NIC, scale_up: ScaleUpKind = "nvswitch", count: int = 1) -> HostSpec:
+    return HostSpec(devices=slots, nic=nic, scale_up=scale_up, count=count)
+
+
+def cluster(*hosts: HostSpec, per_tor: int = 1, spines: int = 2) -> ClusterSpec:
+    out = ScaleOutSpec(uplink=link(50e9, 3000), hosts_per_tor=per_tor, spines=spines)
+    return ClusterSpec(name="toy", hosts=hosts, scale_out=out)
+
+
+def names(fabric: Fabric, src: int, dst: int) -> list[str]:
+    return [fabric.links[number].name for number in fabric.route(src, dst)]
+
+
+UNLIKE = cluster(
+    host(DeviceSlot(device=NVLINK, count=5)),
+    host(DeviceSlot(device=NVLINK, count=4), DeviceSlot(device=SLOWER, count=4), count=2),
+    host(DeviceSlot(device=device(), count=4), nic=NicSpec(bandwidth_bytes_per_s=1e9, latency_ps=9, per_host=3),
+         scale_up="pcie"),
+    per_tor=2,
+)  # fmt: skip
+
+
+@EACH
+def test_every_pair_has_a_path_that_leaves_and_arrives(topology: Topology) -> None:
+    fabric = topology.build(UNLIKE)
+
+    assert len(fabric.hosts) == UNLIKE.ranks
+    for src in range(UNLIKE.ranks):
+        assert fabric.route(src, src) == ()
+        for dst in set(range(UNLIKE.ranks)) - {src}:
+            route = fabric.route(src, dst)
+            kinds = [fabric.links[number].kind for number in route]
+            assert len(set(route)) == len(route)
+            assert names(fabric, src, dst)[0].startswith(f"rank{src} ->")
+            assert names(fabric, src, dst)[-1].endswith(f"-> rank{dst}")
+            if fabric.hosts[src] != fabric.hosts[dst]:
+                assert kinds in (["pcie", "nic", "nic", "pcie"], ["pcie", "nic", "spine", "spine", "nic", "pcie"])
+            else:
+                assert kinds in (["scale_up"] * 2, ["pcie"] * 2)
+
+
+@EACH
+def test_a_fabric_survives_pickling(topology: Topology) -> None:
+    fabric = topology.build(UNLIKE)
+    again = pickle.loads(pickle.dumps(fabric))
+
+    assert names(again, 0, 20) == names(fabric, 0, 20)
+
+
+def test_scale_up_latency_counts_once_and_the_slower_port_is_the_limit() -> None:
+    fabric = OneSwitch().build(UNLIKE)
+
+    assert fabric.path_latency_ps(0, 1) == 701
+    assert fabric.path_latency_ps(5, 9) == 350 + 250  # half of each port's; the odd picosecond counts on the way in
+    assert fabric.path_latency_ps(9, 5) == 250 + 351
+    assert fabric.path_bandwidth_bytes_per_s(5, 9) == 200e9
+
+
+def test_a_full_mesh_divides_a_port_over_its_peers() -> None:
+    fabric = OneSwitch().build(cluster(host(DeviceSlot(device=NVLINK, count=4), scale_up="full_mesh")))
+
+    assert names(fabric, 2, 0) == ["rank2 -> rank0"]
+    assert fabric.path_bandwidth_bytes_per_s(2, 0) == 100e9
+    assert fabric.path_latency_ps(2, 0) == 701
+    assert len({fabric.route(src, dst) for src in range(4) for dst in range(4) if src != dst}) == 12
+
+
+def test_domains_of_one_host_and_lone_devices_talk_over_pcie() -> None:
+    slots = (
+        DeviceSlot(device=NVLINK, count=2, domain="left"),
+        DeviceSlot(device=NVLINK, count=2, domain="right"),
+        DeviceSlot(device=device(), count=1, domain="alone"),
+    )
+    fabric = OneSwitch().build(cluster(host(*slots)))
+
+    assert names(fabric, 0, 1) == ["rank0 -> host0.domainleft", "host0.domainleft -> rank1"]
+    assert names(fabric, 1, 2) == ["rank1 -> host0.pcie", "host0.pcie -> rank2"]
+    assert names(fabric, 4, 0) == ["rank4 -> host0.pcie", "host0.pcie -> rank0"]
+    assert fabric.path_latency_ps(1, 2) == 2 * 50
+
+
+def test_devices_share_nics_in_contiguous_blocks() -> None:
+    nic = NicSpec(bandwidth_bytes_per_s=25e9, latency_ps=1000, per_host=2)
+    fabric = OneSwitch().build(cluster(host(DeviceSlot(device=NVLINK, count=5), nic=nic, count=2)))
+
+    used = [names(fabric, rank, 9)[1] for rank in range(5)]
+    assert used == ["host0.nic0 -> switch"] * 3 + ["host0.nic1 -> switch"] * 2
+
+
+def test_clos_crosses_a_spine_only_between_tors() -> None:
+    spec = cluster(host(DeviceSlot(device=NVLINK, count=2), count=4), per_tor=2)
+    fabric = Clos().build(spec)
+
+    assert names(fabric, 0, 2) == ["rank0 -> host0.pcie", "host0.nic0 -> tor0", "tor0 -> host1.nic0",
+                                   "host1.pcie -> rank2"]  # fmt: skip
+    spine = names(fabric, 0, 4)[2].removeprefix("tor0 -> ")
+    assert names(fabric, 0, 4)[2:4] == [f"tor0 -> {spine}", f"{spine} -> tor1"]
+    assert fabric.path_latency_ps(0, 2) == 2 * 50 + 2 * 1000
+    assert fabric.path_latency_ps(0, 4) == 2 * 50 + 2 * 1000 + 2 * 3000
+
+
+def test_oversubscription_sets_the_uplinks_by_the_nics_below() -> None:
+    fabric = Clos(oversubscription=4).build(
+        cluster(host(DeviceSlot(device=NVLINK, count=8)), host(DeviceSlot(device=NVLINK, count=2)), spines=5)
+    )
+
+    widths = {
+        each.name: float(width)
+        for each, width in zip(fabric.links, fabric.bandwidth_bytes_per_s, strict=True)
+        if each.kind == "spine"
+    }
+    assert widths["tor0 -> spine3"] == widths["spine3 -> tor0"] == 8 * 25e9 / 4 / 5
+    assert widths["tor1 -> spine0"] == 2 * 25e9 / 4 / 5
+
+
+def test_an_impossible_oversubscription_is_refused() -> None:
+    with pytest.raises(SpecError, match="oversubscription = 0: it must be positive; write a number above 0"):
+        Clos(oversubscription=0)
+
+
+def test_a_rail_joins_the_same_nic_of_each_host() -> None:
+    spec = cluster(
+        host(DeviceSlot(device=NVLINK, count=5)), host(DeviceSlot(device=NVLINK, count=8), count=3), per_tor=2
+    )
+    fabric = Rail().build(spec)
+
+    assert names(fabric, 1, 6)[1:3] == ["host0.nic1 -> segment0.rail1", "segment0.rail1 -> host1.nic1"]
+    assert "spine" in names(fabric, 1, 7)[2]  # another rail
+    assert names(fabric, 12, 20)[1::3] == ["host1.nic7 -> segment0.rail7", "segment1.rail7 -> host2.nic7"]
+
+
+def test_ecmp_spreads_pairs_evenly_and_always_alike() -> None:
+    chosen = Counter(spine_of(src, dst, 8) for src in range(64) for dst in range(64) if src != dst)
+
+    assert sorted(chosen) == list(range(8))
+    assert max(chosen.values()) < 1.15 * 64 * 63 / 8
+    assert [spine_of(0, dst, 4) for dst in range(1, 9)] == [3, 1, 0, 3, 0, 1, 0, 3]
+
+
+def test_links_of_a_graph_are_those_of_its_rows() -> None:
+    fabric = OneSwitch().build(UNLIKE)
+    assert fabric.links_of(point_to_point((0, 1, 5), (1, 20, 5), (3, 3, 5))) == {
+        *fabric.route(0, 1),
+        *fabric.route(1, 20),
+    }

@@ -1,0 +1,78 @@
+"""Whatever happens to a simulation's process, its point ends as exactly one row, and the others go on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import ray
+
+from runners.points import Point
+from runners.pool import Finished, Limits, finished
+from runners.worker import Outcome, Worker
+from xsim.families import FAMILIES
+
+
+class Unlucky(Worker):
+    """Does to its process what the point says."""
+
+    def simulate(self, config: Mapping[str, object]) -> Outcome:
+        match config["fate"]:
+            case "dies":
+                os._exit(1)
+            case "hangs":
+                time.sleep(1000)
+            case "dies once":
+                marker = str(config["marker"])
+                if not os.path.exists(marker):
+                    open(marker, "w").close()
+                    os._exit(1)
+            case "too large":
+                try:
+                    bytearray(1 << 44)
+                except MemoryError:
+                    return Outcome(status="out_of_memory", reason="", details="", metrics={}, wall_s=0.0)
+        return Outcome(status="ok", reason="", details="", metrics={}, wall_s=0.0)
+
+
+def point(number: int, fate: str, marker: str) -> Point:
+    return Point(
+        labels=dict.fromkeys(("cluster", "model", "deployment", *FAMILIES), "some"),
+        choice="",
+        config={"fate": fate, "marker": marker},
+        key=f"{number:04d}",
+        code="",
+        config_json="{}",
+        seed=0,
+        batch=1,
+        contradiction=None,
+    )
+
+
+def test_every_fate_is_one_row(tmp_path: object) -> None:
+    cloudpickle: Any = ray.cloudpickle  # workers do not find the tests: the class travels by value
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    fates = ["fine", "dies", "fine", "hangs", "dies once", "too large", "fine"]
+    points = [point(number, fate, f"{tmp_path}/marker") for number, fate in enumerate(fates)]
+    limits = Limits(workers=2, timeout_s=3.0, retries=1, address="local")
+
+    done = [entry for entry in finished(points, limits, Unlucky) if isinstance(entry, Finished)]
+
+    found = {entry.point.key: (entry.outcome["status"], entry.attempt) for entry in done}
+    assert len(done) == len(points)
+    assert found == {
+        "0000": ("ok", 1),
+        "0001": ("crashed", 2),
+        "0002": ("ok", 1),
+        "0003": ("timeout", 1),
+        "0004": ("ok", 2),
+        "0005": ("out_of_memory", 1),
+        "0006": ("ok", 1),
+    }
+    reasons = {entry.point.key: entry.outcome["reason"] for entry in done}
+    assert "timeout_s=3" in reasons["0003"]
+    assert reasons["0001"]
+    assert not ray.is_initialized()

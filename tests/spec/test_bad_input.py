@@ -1,0 +1,147 @@
+"""What people get wrong most, one message each: path, value, problem, fix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xsim.errors import SpecError
+from xsim.spec.codec import from_plain
+from xsim.spec.scenario import Scenario
+from xsim.spec.yaml_text import load
+
+CONF = Path(__file__).parents[2] / "conf"
+
+
+def plain(kind: str, name: str) -> Any:
+    return load((CONF / kind / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def scenario() -> dict[str, Any]:
+    """The paper's Figure 4 as plain data, for a test to spoil."""
+    return {
+        "cluster": plain("cluster", "fig4"),
+        "model": plain("model", "llama2_7b"),
+        "batch": 24,
+        "deployment": plain("deployment", "fig4_7b"),
+    }
+
+
+def message(scenario: dict[str, Any]) -> str:
+    with pytest.raises(SpecError) as caught:
+        from_plain(Scenario, scenario)
+    return str(caught.value)
+
+
+def test_unknown_device(scenario: dict[str, Any]) -> None:
+    scenario["cluster"]["hosts"][0]["devices"][0]["device"] = "h1000"
+
+    assert message(scenario) == (
+        "cluster.hosts[0].devices[0].device = 'h1000': there is no such device; did you mean h100_80?"
+    )
+
+
+def test_missing_unit(scenario: dict[str, Any]) -> None:
+    scenario["cluster"]["hosts"][0]["nic"]["bandwidth"] = 400
+
+    assert message(scenario) == (
+        "cluster.hosts[0].nic.bandwidth = 400: a quantity needs its unit; "
+        "write a number and one of GB/s, TB/s, Mbps, Gbps, Tbps"
+    )
+
+
+def test_overlapping_ranks(scenario: dict[str, Any]) -> None:
+    scenario["deployment"]["replicas"][1]["stages"][0]["groups"][0]["ranks"] = [2, 4]
+
+    assert message(scenario) == (
+        "deployment.replicas[1].stages[0].groups[0].ranks = [2, 4]: "
+        "rank 2 is also in replicas[0].stages[0].groups[0]; give each rank to one group"
+    )
+
+
+def test_rank_twice(scenario: dict[str, Any]) -> None:
+    scenario["deployment"]["replicas"][1]["stages"][0]["groups"][0]["ranks"] = [3, 3]
+
+    assert message(scenario) == (
+        "deployment.replicas[1].stages[0].groups[0].ranks = [3, 3]: a group needs distinct ranks; list each rank once"
+    )
+
+
+def test_gap_between_stages(scenario: dict[str, Any]) -> None:
+    scenario["deployment"]["replicas"][1]["stages"][1]["layers"] = {"first": 17, "last": 32}
+
+    assert message(scenario) == (
+        "deployment.replicas[1].stages[1].layers = range(17, 33): "
+        "the stage before it ends at layer 15; start it at layer 16"
+    )
+
+
+def test_stages_end_too_early(scenario: dict[str, Any]) -> None:
+    scenario["deployment"]["replicas"][1]["stages"][1]["layers"] = {"first": 16, "last": 30}
+
+    assert message(scenario) == (
+        "deployment.replicas[1].stages[1].layers = range(16, 31): "
+        "its last stage ends at layer 30, the model has 32; end it at 32"
+    )
+
+
+def test_layers_backwards(scenario: dict[str, Any]) -> None:
+    scenario["deployment"]["replicas"][1]["stages"][1]["layers"] = {"first": 16, "last": 3}
+
+    assert message(scenario) == (
+        "deployment.replicas[1].stages[1].layers[0].last = 3: the last layer is before the first, 16; "
+        "write such as {first: 1, last: 20}"
+    )
+
+
+def test_cp_that_does_not_divide(scenario: dict[str, Any]) -> None:
+    scenario["deployment"]["replicas"][0]["stages"][0]["groups"][0]["cp"] = 2
+
+    assert message(scenario) == (
+        "deployment.replicas[0].stages[0].groups[0].cp = 2: it does not divide 3 ranks; choose a divisor"
+    )
+
+
+def test_batch_that_does_not_add_up(scenario: dict[str, Any]) -> None:
+    scenario["batch"] = 32
+
+    assert message(scenario) == "batch = 32: the deployment trains 24 samples; make them equal"
+
+
+def test_samples_that_do_not_add_up(scenario: dict[str, Any]) -> None:
+    scenario["deployment"]["replicas"][0]["stages"][0]["groups"][0]["samples"] = 2
+
+    assert message(scenario) == (
+        "deployment.replicas[0].stages[0].groups = 2: its groups take 2 samples, the micro-batch has 1; make them equal"
+    )
+
+
+def test_deployment_larger_than_the_cluster(scenario: dict[str, Any]) -> None:
+    scenario["deployment"]["replicas"][1]["stages"][1]["groups"][0]["ranks"] = [7, 8, 10]
+
+    assert message(scenario) == (
+        "deployment.replicas[1].stages[1].groups[0].ranks = [7, 8, 10]: the cluster fig4 has 10 ranks; use ranks 0..9"
+    )
+
+
+def test_misspelt_key(scenario: dict[str, Any]) -> None:
+    scenario["deployment"]["replicas"][0]["microbatches"] = 4
+
+    assert message(scenario) == (
+        "deployment.replicas[0].microbatches = 4: Replica has no such key; did you mean micro_batches?"
+    )
+
+
+def test_unknown_precision(scenario: dict[str, Any]) -> None:
+    scenario["precision"] = "bf61"
+
+    assert message(scenario) == "precision = 'bf61': it is unknown; choose one of fp32, tf32, fp16, bf16"
+
+
+def test_missing_part(scenario: dict[str, Any]) -> None:
+    del scenario["model"]
+
+    assert message(scenario) == "model = None: it is missing; Scenario needs it"

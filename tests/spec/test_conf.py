@@ -1,0 +1,116 @@
+"""Every file of conf/cluster, conf/model and conf/deployment reads, and each deployment fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from omegaconf import OmegaConf
+
+from xsim.spec.cluster import ClusterSpec, rank_devices, rank_hosts
+from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.model import ModelSpec
+from xsim.spec.scenario import Scenario, check_deployment
+from xsim.spec.spellings import read_binary, read_text, write_binary, write_text
+from xsim.spec.yaml_text import load
+
+CONF = Path(__file__).parents[2] / "conf"
+T = TypeVar("T")
+
+
+def names(kind: str) -> list[str]:
+    return sorted(path.stem for path in (CONF / kind).glob("*.yaml"))
+
+
+def read(cls: type[T], kind: str, name: str) -> T:
+    return read_text(cls, (CONF / kind / f"{name}.yaml").read_text(encoding="utf-8"), path=kind)
+
+
+@pytest.mark.parametrize("name", names("cluster"))
+def test_cluster(name: str) -> None:
+    cluster = read(ClusterSpec, "cluster", name)
+
+    assert cluster.name == name
+    assert len(rank_devices(cluster)) == len(rank_hosts(cluster)) == cluster.ranks
+    assert read_binary(ClusterSpec, write_binary(cluster)) == cluster
+    assert read_text(ClusterSpec, write_text(cluster)) == cluster
+
+
+@pytest.mark.parametrize("name", names("cluster"))
+def test_every_rate_of_a_cluster_says_where_it_is_from(name: str) -> None:
+    lines = (CONF / "cluster" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    context = [(line, before) for before, line in zip(["", *lines], lines, strict=False) if "bandwidth:" in line]
+
+    assert [line for line, before in context if "#" not in line + before] == []
+
+
+@pytest.mark.parametrize("kind", ["cluster", "model", "deployment"])
+def test_hydra_reads_the_same(kind: str) -> None:
+    for path in sorted((CONF / kind).glob("*.yaml")):
+        assert OmegaConf.to_container(OmegaConf.load(path)) == load(path.read_text(encoding="utf-8")), path
+
+
+@pytest.mark.parametrize("name", names("model"))
+def test_model(name: str) -> None:
+    assert read(ModelSpec, "model", name).name == name
+
+
+def scenario_of(name: str) -> Scenario:
+    """Of a deployment ``<cluster>_<size>``: the cluster it is named after and the Llama 2 of that size."""
+    cluster, _, size = name.rpartition("_")
+    plan = read(DeploymentPlan, "deployment", name)
+    return Scenario(
+        cluster=read(ClusterSpec, "cluster", cluster),
+        model=read(ModelSpec, "model", f"llama2_{size}"),
+        batch=plan.samples,
+        deployment=plan,
+    )
+
+
+@pytest.mark.parametrize("name", names("deployment"))
+def test_deployment(name: str) -> None:
+    scenario = scenario_of(name)
+    plan = scenario.deployment
+
+    assert plan is not None
+    assert plan.name == name
+    ranks = [rank for _, group in plan.groups() for rank in group.ranks]
+    assert sorted(ranks) == list(range(scenario.cluster.ranks))
+    for replica in check_deployment(plan, scenario).replicas:
+        assert replica.layers == range(scenario.model.layers + 2)
+
+
+@pytest.mark.parametrize("name", names("deployment"))
+def test_every_device_group_is_of_one_kind_on_one_host(name: str) -> None:
+    scenario = scenario_of(name)
+    devices, hosts = rank_devices(scenario.cluster), rank_hosts(scenario.cluster)
+
+    assert scenario.deployment is not None
+    for _, group in scenario.deployment.groups():
+        assert len({devices[rank].name for rank in group.ranks}) == 1
+        assert len({hosts[rank] for rank in group.ranks}) == 1
+
+
+def test_the_paper_figure_4() -> None:
+    scenario = scenario_of("fig4_7b")
+    plan = scenario.deployment
+    stages = [
+        (stage.groups[0].ranks, stage.layers, replica.micro_batches)
+        for replica in (plan.replicas if plan else ())
+        for stage in replica.stages
+    ]
+
+    assert [device.name for device in rank_devices(scenario.cluster)] == ["h100_80"] * 5 + ["a100_40"] * 5
+    assert stages == [
+        ((0, 1, 2), (range(1, 21),), 16),
+        ((5, 6), (range(21, 33),), 16),
+        ((3, 4), (range(1, 16),), 8),
+        ((7, 8, 9), (range(16, 33),), 8),
+    ]
+
+
+def test_the_paper_rates_without_tensor_cores() -> None:
+    cluster = read(ClusterSpec, "cluster", "fig4_explicit_rates")
+
+    assert [device.rate_flops_per_s for device in rank_devices(cluster)] == [204.9e12] * 5 + [77.97e12] * 5

@@ -1,0 +1,68 @@
+"""Every command of the README works, every family member is in it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xsim.families import FAMILIES, names
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+COMMANDS = [
+    line.split(" #")[0].strip()
+    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    for line in block.splitlines()
+    if line.strip()
+]
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make")])
+def test_make_commands_exist(command: str) -> None:
+    done = run([*shlex.split(command), "--dry-run"], ROOT)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.sweep" in c])
+def test_sweep_commands_find_their_points(command: str, tmp_path: Path) -> None:
+    words = shlex.split(command)[1:]
+    extra = [] if "--help" in words or "dry_run=true" in words else ["dry_run=true"]
+
+    done = run([sys.executable, *words, *extra], tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "hetero_llama" in done.stdout or "points" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.run" in c])
+def test_run_commands_print_an_account(command: str, tmp_path: Path) -> None:
+    done = run([sys.executable, *shlex.split(command)[1:]], tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "bubble" in done.stdout
+    assert list(tmp_path.glob("outputs/run/detail/*/trace.json"))
+
+
+def test_every_kind_of_command_is_covered() -> None:
+    kinds = ("make ", "python -m runners.sweep", "python -m runners.run", "python -m analysis.compare")
+    assert [c for c in COMMANDS if not c.startswith(kinds)] == []
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_member_is_in_the_table(family: str) -> None:
+    (row,) = re.findall(rf"^\| `{family}` \| ([^|]*) \|", README, re.MULTILINE)
+
+    assert sorted(re.findall(r"`(\w+)`", row)) == list(names(family))

@@ -1,0 +1,25 @@
+"""What a dataclass refuses about one of its own fields."""
+
+from __future__ import annotations
+
+from xsim.errors import SpecError
+
+__all__ = ["at_least", "not_negative", "positive"]
+
+
+def positive(value: object, name: str) -> None:
+    """Refuse a field that is not above zero."""
+    if not getattr(value, name) > 0:
+        raise SpecError(name, getattr(value, name), "it must be positive", "write a number above 0")
+
+
+def not_negative(value: object, name: str) -> None:
+    """Refuse a field below zero."""
+    if not getattr(value, name) >= 0:
+        raise SpecError(name, getattr(value, name), "it must not be negative", "write 0 or more")
+
+
+def at_least(value: object, name: str, least: int) -> None:
+    """Refuse a count below ``least``."""
+    if getattr(value, name) < least:
+        raise SpecError(name, getattr(value, name), f"it must be {least} or more", f"write {least} or more")

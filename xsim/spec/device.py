@@ -1,0 +1,109 @@
+"""One kind of accelerator: its rates, memory, ports, power and price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xsim.errors import SpecError
+from xsim.spec.checks import not_negative, positive
+
+__all__ = ["DTYPES", "DeviceSpec", "EfficiencyCurve", "LinkSpec"]
+
+DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSpec:
+    """One direction of a link."""
+
+    bandwidth_bytes_per_s: float
+    latency_ps: int
+
+    def __post_init__(self) -> None:
+        positive(self, "bandwidth_bytes_per_s")
+        not_negative(self, "latency_ps")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EfficiencyCurve:
+    """Which part of a device's peaks an operator of a given size reaches.
+
+    A matrix product of ``f`` FLOPs runs at ``peak * matmul * f / (f + half_flops)``; attention's core likewise with
+    ``attention`` and ``attention_half_flops``; what is bound by memory at ``memory_bandwidth * memory``.
+    ``overhead_ps`` is added to each operator.
+
+    Attributes:
+        matmul: Fraction of the dtype's peak that a very large matrix product reaches, 0..1.
+        attention: The same for the fused attention core.
+        memory: Fraction of the memory bandwidth that a large element-wise operator reaches, 0..1.
+        half_flops: FLOPs of the product that reaches half of that.
+        attention_half_flops: FLOPs of the attention core that reaches half of its own; absent: ``half_flops``.
+        overhead_ps: Launch and framework time of each operator.
+    """
+
+    matmul: float
+    attention: float
+    memory: float
+    half_flops: float
+    attention_half_flops: float | None = None
+    overhead_ps: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("matmul", "attention", "memory"):
+            value = getattr(self, name)
+            if not 0 < value <= 1:
+                raise SpecError(name, value, "a fraction of the peak lies in (0, 1]", "write 0.6 for 60 %")
+        not_negative(self, "half_flops")
+        if self.attention_half_flops is not None:
+            not_negative(self, "attention_half_flops")
+        not_negative(self, "overhead_ps")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSpec:
+    """One kind of accelerator.
+
+    Attributes:
+        peak_flops_per_s: Pairs of dtype (``fp32 tf32 fp16 bf16 fp8``) and dense peak FLOP/s.
+        scale_up: Its port to the scale-up fabric (NVLink, HCCS), one direction; absent if it has none.
+        pcie: Its PCIe port, one direction.
+        rate_flops_per_s: If set, every matrix product and attention core runs at this rate instead of peak and curve.
+    """
+
+    name: str
+    peak_flops_per_s: tuple[tuple[str, float], ...]
+    memory_bytes: int
+    memory_bandwidth_bytes_per_s: float
+    pcie: LinkSpec
+    efficiency: EfficiencyCurve
+    power_w: float
+    idle_power_w: float
+    price_usd: float
+    price_usd_per_hour: float
+    scale_up: LinkSpec | None = None
+    rate_flops_per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.peak_flops_per_s:
+            raise SpecError("peak", "", f"{self.name} has no peak rate", "write peak: {bf16: 312 TFLOPS}")
+        for dtype, rate in self.peak_flops_per_s:
+            if dtype not in DTYPES:
+                offered = ", ".join(DTYPES)
+                raise SpecError(f"peak.{dtype}", rate, "this dtype is unknown", f"choose one of {offered}")
+            if not rate > 0:
+                raise SpecError(f"peak.{dtype}", rate, "it must be positive", "write such as 312 TFLOPS")
+        for name in ("memory_bytes", "memory_bandwidth_bytes_per_s", "power_w"):
+            positive(self, name)
+        for name in ("idle_power_w", "price_usd", "price_usd_per_hour"):
+            not_negative(self, name)
+        if self.rate_flops_per_s is not None:
+            positive(self, "rate_flops_per_s")
+
+    def peak(self, dtype: str) -> float:
+        """FLOP/s of ``dtype``; a device without bf16 runs it at its fp16 rate, and without that at fp32."""
+        known = dict(self.peak_flops_per_s)
+        for name in (dtype, *{"bf16": ("fp16", "fp32"), "fp16": ("fp32",), "tf32": ("fp32",)}.get(dtype, ())):
+            if name in known:
+                return known[name]
+        offered = ", ".join(known)
+        raise SpecError("precision", dtype, f"{self.name} has no peak rate for it", f"choose one of {offered}")
