@@ -181,6 +181,8 @@ def _point(
     config = composer.joined(base, groups, [*values, *(s for s in chosen if s.key in more)])
     labels = {label: _name(groups.get(label, named.get(label))) for label in options.LABELS}
     plain = {key: config.get(key) for key in INPUT_KEYS}
+    if labels["planner"] != "given":  # the only planner that reads a deployment
+        labels["deployment"] = plain["deployment"] = None
     for group in options.DATA:
         node = plain[group]
         if isinstance(node, dict):

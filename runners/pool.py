@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import logging
 import os
 import shutil
 import tempfile
@@ -189,41 +190,44 @@ def _ray(limits: Limits) -> Iterator[tuple[int, int | None]]:
     os.environ.update(QUIET)
     import ray
 
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if limits.address != "local":
-        try:
-            ray.init(limits.address, **quiet)
-        except ConnectionError as error:
-            hint = "set RAY_ADDRESS, and RAY_AUTH_MODE=token as on the cluster's nodes"
-            raise PoolError(f"no Ray at {limits.address}: {_first_line(error)}; {hint}") from None
-        with contextlib.closing(_Shutdown(None)):
-            yield limits.workers or max(1, int(_resource(ray.cluster_resources, "CPU"))), None
-        return
-    count = limits.workers or len(os.sched_getaffinity(0))
     folder = tempfile.mkdtemp(prefix="xsim-ray-")
-    with contextlib.closing(_Shutdown(folder)):
-        ray.init(
-            "local",
-            num_cpus=count,
-            include_dashboard=False,
-            object_store_memory=OBJECT_STORE_BYTES,
-            _node_ip_address="127.0.0.1",
-            _temp_dir=folder,
-            **quiet,
-        )
-        yield count, int(_resource(ray.cluster_resources, "memory") / count)
-
-
-@dataclass(frozen=True, slots=True)
-class _Shutdown:
-    folder: str | None
-
-    def close(self) -> None:
-        import ray
-
+    try:
+        if limits.address == "local":
+            count = limits.workers or len(os.sched_getaffinity(0))
+            _start_local(count, folder)
+            memory_bytes = int(_resource(ray.cluster_resources, "memory") / count)
+        else:
+            _join(limits.address)
+            count, memory_bytes = limits.workers or max(1, int(_resource(ray.cluster_resources, "CPU"))), None
+        yield count, memory_bytes
+    finally:
         ray.shutdown()
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start_local(count: int, folder: str) -> None:
+    import ray
+
+    ray.init(
+        "local",  # without an address Ray would join whatever cluster it finds, even a dead one
+        num_cpus=count,
+        include_dashboard=False,
+        object_store_memory=OBJECT_STORE_BYTES,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        _node_ip_address="127.0.0.1",
+        _temp_dir=folder,
+    )
+
+
+def _join(address: str) -> None:
+    import ray
+
+    try:
+        ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+    except ConnectionError as error:
+        hint = "set RAY_ADDRESS, and RAY_AUTH_MODE=token as on the cluster's nodes"
+        raise PoolError(f"no Ray at {address}: {_first_line(error)}; {hint}") from None
 
 
 def _resource(resources: Callable[[], dict[str, float]], name: str) -> float:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from xsim.experiment import Experiment, Result
     from xsim.tables import Table
 
+TRACED_RANKS = 64  # a timeline of 1024 ranks would be a file of 700 MB
+
 CAUSES = ("compute", "optimizer", "tp_comm", "dp_comm", "bubble", "idle")
 
 
@@ -77,8 +79,15 @@ def _write_detail(folder: Path, experiment: Experiment, result: Result) -> None:
     }
     for name, columns in tables.items():
         write_whole(folder / f"{name}.parquet", _parquet(columns))
-    events = trace_events(result.workload, timeline, scenario)
+    events = trace_events(result.workload, timeline, scenario, _traced(result))
     write_whole(folder / "trace.json", json.dumps({"traceEvents": events}, separators=(",", ":")).encode())
+
+
+def _traced(result: Result) -> frozenset[int] | None:
+    """Ranks in the timeline: all of a small deployment (None), else the first of each group of the first replica."""
+    if len(result.account.ranks) <= TRACED_RANKS:
+        return None
+    return frozenset(program.devices.ranks[0] for program in result.workload.programs if program.replica == 0)
 
 
 def _parquet(columns: Table) -> bytes:
@@ -116,7 +125,8 @@ def _show(point: Point, result: Result, detail: Path) -> None:
     print(f"\nMemory: {row['memory_verdict']}")
     print(f"Busiest link: {row['busiest_link']}")
     print(f"Tables per rank, operator and link: {detail}")
-    print(f"Timeline: open {detail / 'trace.json'} in https://ui.perfetto.dev")
+    part = "" if _traced(result) is None else " (one rank per group of the first replica)"
+    print(f"Timeline{part}: open {detail / 'trace.json'} in https://ui.perfetto.dev")
     print("Compare strategies: python -m runners.sweep reshard=lcm,hetauto,alpacomm")
 
 

@@ -18,8 +18,9 @@ class TransferGraph:
     """N rows, each a transfer of bytes ``start..stop`` of one tensor; all columns int64 of length N unless said.
 
     A plain row has ``rounds`` 1 and ``cycle_len`` 0. The rows of a ring are contiguous and implicit over rounds: row
-    p of a cycle of n (the row at ``cycle_base + p``) carries in round r the span of row (p - r) mod n, adds to what
-    the receiver has while ``r < add_rounds`` (else overwrites it), and starts round r when rows p - 1 and p have completed round r - 1.
+    p of a cycle of n (the row at ``cycle_base + p``) carries in round r the span of row (p - r) mod n. It adds to what
+    the receiver has while ``r < add_rounds``, else overwrites it, and starts round r when rows p - 1 and p have
+    completed round r - 1.
 
     A row waits for its predecessors (all rounds of them), and for the release of the parties of both of its ranks. A
     predecessor has a smaller row number (for cycles: all rows of the earlier cycle come first).

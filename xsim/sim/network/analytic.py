@@ -64,11 +64,11 @@ class _AnalyticNetwork:
 
     def solo(self, graph: TransferGraph) -> int:
         compiled = self._compile(graph)
-        return max(self._alone.run(compiled, (0,) * compiled.parties).done_ps)
+        return max(self._alone.run(compiled, compiled.together).done_ps)
 
     def repeat(self, graph: TransferGraph, times: int) -> None:
         compiled = self._compile(graph)
-        self._alone.count(compiled, self._alone.run(compiled, (0,) * compiled.parties), times)
+        self._alone.count(compiled, self._alone.run(compiled, compiled.together), times)
 
     def stats(self) -> NetworkStats:
         """A graph counts when its last row has ended."""

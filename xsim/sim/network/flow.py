@@ -56,8 +56,9 @@ class _FlowNetwork:
         self._touched: dict[int, Instance] = {}
         self._closed: dict[int, Run | None] = {}
         self._opened: dict[int, int] = {}
-        self._users = np.zeros(len(fabric.links), dtype=np.int32)  # graphs per link
-        self._owner = np.full(len(fabric.links), -1, dtype=np.int64)  # the last graph to be closed on the link
+        self._closed_links = 0  # bit mask
+        self._owner = np.full(len(fabric.links), -1, dtype=np.int64)  # the last graph that was closed on each link
+        self._users = np.zeros(len(fabric.links), dtype=np.int32)  # opened graphs per link
 
     def submit(self, graph: TransferGraph) -> int:
         return self._ledger.submit(self._compile(graph)).handle
@@ -80,9 +81,11 @@ class _FlowNetwork:
     def advance(self, until_ps: int | None) -> list[Completion]:
         self._settle()
         limit_ps = NEVER_PS - 1 if until_ps is None else until_ps
-        while self._events.next_ps <= min(limit_ps, self._ledger.next_ps):
-            self._run_events(min(limit_ps, self._ledger.next_ps))
-        if self._ledger.next_ps > limit_ps:
+        due_ps = self._ledger.next_ps
+        while self._events.next_ps <= min(limit_ps, due_ps):
+            self._run_events(min(limit_ps, due_ps))
+            due_ps = self._ledger.next_ps
+        if due_ps > limit_ps:
             if until_ps is not None:
                 self._ledger.now_ps = until_ps
             return []
@@ -93,11 +96,11 @@ class _FlowNetwork:
 
     def solo(self, graph: TransferGraph) -> int:
         compiled = self._compile(graph)
-        return max(self._alone.run(compiled, (0,) * compiled.parties).done_ps)
+        return max(self._alone.run(compiled, compiled.together).done_ps)
 
     def repeat(self, graph: TransferGraph, times: int) -> None:
         compiled = self._compile(graph)
-        self._alone.count(compiled, self._alone.run(compiled, (0,) * compiled.parties), times)
+        self._alone.count(compiled, self._alone.run(compiled, compiled.together), times)
 
     def stats(self) -> NetworkStats:
         """Totals up to the last completion or the last instant advanced to, graphs under way included."""
@@ -123,12 +126,12 @@ class _FlowNetwork:
 
     def _claim(self, instance: Instance) -> bool:
         """Take the links of a graph that begins to move; whether it has them to itself. If not, all are opened."""
-        links = instance.compiled.links
-        alone = self._reuse and not self._users[links].any()
-        self._users[links] += 1
-        if alone:
-            self._owner[links] = instance.handle
+        links, mask = instance.compiled.links, instance.compiled.link_mask
+        shared = self._closed_links & mask or (self._opened and self._users[links].any())
+        if self._reuse and not shared:
             self._closed[instance.handle] = None
+            self._closed_links |= mask
+            self._owner[links] = instance.handle
             return True
         for handle in np.unique(self._owner[links]).tolist():
             if handle in self._closed:
@@ -148,9 +151,13 @@ class _FlowNetwork:
 
     def _open_up(self, instance: Instance) -> None:
         """Put a graph among the events, with its past; what was foreseen of it is void."""
-        self._closed.pop(instance.handle, None)
+        handle, compiled = instance.handle, instance.compiled
+        if handle in self._closed:
+            del self._closed[handle]
+            self._closed_links ^= compiled.link_mask
+        self._users[compiled.links] += 1
         instance.edition += 1
-        self._opened[instance.handle] = self._events.open(instance.handle, instance.compiled, instance.released_ps)
+        self._opened[handle] = self._events.open(handle, compiled, instance.released_ps)
 
     def _catch_up(self) -> None:
         """Simulate the past of graphs just opened."""
@@ -163,11 +170,12 @@ class _FlowNetwork:
 
     def _end(self, instance: Instance) -> None:
         """All rows have ended: give the links back."""
-        handle = instance.handle
-        self._users[instance.compiled.links] -= 1
+        handle, compiled = instance.handle, instance.compiled
         if handle in self._opened:
-            self._events.close(self._opened.pop(handle), instance.compiled)
+            self._users[compiled.links] -= 1
+            self._events.close(self._opened.pop(handle), compiled)
         else:
             run = self._closed.pop(handle)
             assert run is not None, "a closed graph ends as foreseen"
-            self._alone.count(instance.compiled, run)
+            self._closed_links ^= compiled.link_mask
+            self._alone.count(compiled, run)

@@ -27,6 +27,7 @@ class Compiled:
         bytes_per_ps: Rate of each row alone on its path, N; infinite without a link.
         path_ptr, path: Links of each row in CSR form.
         links: Sorted, distinct links of all rows.
+        link_mask: The same as the bits of one number.
         exclusive: No two rows have a link in common.
         idle: Bit mask of the parties that no row touches.
     """
@@ -37,6 +38,7 @@ class Compiled:
     path_ptr: Ints
     path: Ints
     links: Ints
+    link_mask: int
     exclusive: bool
     idle: int
 
@@ -44,6 +46,11 @@ class Compiled:
     def parties(self) -> int:
         """How many parties."""
         return self.graph.parties
+
+    @cached_property
+    def together(self) -> tuple[int, ...]:
+        """Offsets of the releases if all parties are released in one instant."""
+        return (0,) * self.parties
 
     @cached_property
     def partners(self) -> tuple[int, ...]:
@@ -120,4 +127,11 @@ def _compile(graph: TransferGraph, fabric: Fabric) -> Compiled:
     links = np.unique(path)
     touched = {*src_party.tolist(), *dst_party.tolist()}
     idle = sum(1 << party for party in range(graph.parties) if party not in touched)
-    return Compiled(graph, rows, bytes_per_ps, path_ptr, path, links, len(links) == len(path), idle)
+    exclusive = len(links) == len(path)
+    return Compiled(graph, rows, bytes_per_ps, path_ptr, path, links, _mask(links), exclusive, idle)
+
+
+def _mask(links: Ints) -> int:
+    bits = np.zeros(max(links, default=-1) + 1, dtype=np.uint8)
+    bits[links] = 1
+    return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")

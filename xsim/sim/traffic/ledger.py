@@ -56,6 +56,8 @@ class Instance:
     def offsets_ps(self) -> tuple[int, ...]:
         """Releases relative to the first; ``NEVER_PS`` for those to come."""
         origin_ps = self.origin_ps
+        if self.released_ps.count(origin_ps) == len(self.released_ps):
+            return self.compiled.together
         return tuple(NEVER_PS if at_ps == NEVER_PS else at_ps - origin_ps for at_ps in self.released_ps)
 
     @property
