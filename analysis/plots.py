@@ -13,9 +13,18 @@ if TYPE_CHECKING:
 
 __all__ = ["save_bars"]
 
-MEASURES: Mapping[str, Callable[[Figures], float]] = {
-    "training time [s]": lambda figures: figures.training_time_s,
-    "bubble [s]": lambda figures: figures.bubble_time_s,
+Case = Mapping[str, Figures]
+
+
+def _behind(case: Case, option: str) -> float:
+    """How much more training time than the fastest option takes, in per cent."""
+    return 100 * (case[option].training_time_s / min(other.training_time_s for other in case.values()) - 1)
+
+
+MEASURES: Mapping[str, Callable[[Case, str], float]] = {
+    "training time [s]": lambda case, option: case[option].training_time_s,
+    "bubble [s], mean of ranks": lambda case, option: case[option].bubble_time_s,
+    "behind the fastest [%]": _behind,
 }
 WIDTH_PER_BAR = 0.28  # inches
 LABEL_WIDTH = 1.0  # inches
@@ -28,7 +37,7 @@ def save_bars(found: Comparison, path: Path) -> Path:
     from matplotlib.figure import Figure
 
     room = max(LABEL_WIDTH, WIDTH_PER_BAR * (len(found.options) + 1))
-    figure = Figure(figsize=(max(6.0, room * len(found.cases) + 1.0), 7.5), layout="constrained")
+    figure = Figure(figsize=(max(6.0, room * len(found.cases) + 1.0), 8.5), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(MEASURES), 1, sharex=True)
     for axes, (label, measure) in zip(panels, MEASURES.items(), strict=True):
@@ -41,10 +50,11 @@ def save_bars(found: Comparison, path: Path) -> Path:
     return path
 
 
-def _draw(axes: Axes, found: Comparison, measure: Callable[[Figures], float]) -> None:
+def _draw(axes: Axes, found: Comparison, measure: Callable[[Case, str], float]) -> None:
     width = BARS_SHARE / len(found.options)
     for number, option in enumerate(found.options):
-        heights = [measure(case[option]) if option in case else 0.0 for case in found.cases.values()]
+        heights = [measure(case, option) if option in case else 0.0 for case in found.cases.values()]
         offset = (number - (len(found.options) - 1) / 2) * width
-        axes.bar([x + offset for x in range(len(heights))], heights, width, label=f"{found.by} {option}")
+        axes.bar([x + offset for x in range(len(heights))], heights, width, label=f"{found.by}={option}")
+    axes.set_xlim(-0.6, len(found.cases) - 0.4)
     axes.spines[["top", "right"]].set_visible(False)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.account_checker import check_account
+from xsim.account import Account, account
+from xsim.plan.workload import Workload
+from xsim.sim.timeline import Timeline
 
 settings.register_profile("fast", max_examples=40, derandomize=True, deadline=None)
 settings.register_profile(
@@ -22,3 +28,17 @@ def reference_data() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("XSIM_REFERENCE_DATA names no folder with reference data")
     return Path(folder)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def every_account_is_checked() -> Iterator[None]:
+    """Whatever experiment a test runs in this process, its time account is computed a second time, independently."""
+    def checked(workload: Workload, timeline: Timeline) -> Account:
+        found = account(workload, timeline)
+        if len(found.ranks) <= 64:  # larger ones run in the benchmarks
+            check_account(workload, timeline, found)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("xsim.experiment.account", checked)
+        yield

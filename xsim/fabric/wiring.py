@@ -199,10 +199,11 @@ def _wire_devices(columns: _Columns, ways: _Ways, number: int, host: HostSpec) -
         return
     for domain in dict.fromkeys(slot.domain for slot in slots):
         members = [(first + index, slot) for index, slot in enumerate(slots) if slot.domain == domain]
-        if len(members) > 1:
-            connect = _connect_switch if host.scale_up == "nvswitch" else _connect_mesh
-            connect(columns, ways, f"host{number}.domain{domain}", members)
-            ways.domains += 1
+        if len(members) > 1 and host.scale_up == "full_mesh":
+            _connect_mesh(columns, ways, members)
+        elif len(members) > 1:
+            _connect_switch(columns, ways, f"host{number}.domain{domain}", members)
+        ways.domains += 1
 
 
 def _connect_switch(columns: _Columns, ways: _Ways, name: str, members: list[tuple[int, DeviceSlot]]) -> None:
@@ -217,7 +218,7 @@ def _connect_switch(columns: _Columns, ways: _Ways, name: str, members: list[tup
         columns.add("scale_up", name, f"rank{rank}", port.bandwidth_bytes_per_s, port.latency_ps - half)
 
 
-def _connect_mesh(columns: _Columns, ways: _Ways, name: str, members: list[tuple[int, DeviceSlot]]) -> None:  # noqa: ARG001
+def _connect_mesh(columns: _Columns, ways: _Ways, members: list[tuple[int, DeviceSlot]]) -> None:
     """A direct link per ordered pair; each port divides its rate evenly over its peers."""
     specs = list(_scale_up_ports(members))
     for position, ((rank, _), own) in enumerate(zip(members, specs, strict=True)):

@@ -43,22 +43,28 @@ STATE, AWAITED, DONE, ROUNDS, CYCLE, COUNT, SIZE, SENT, LATENCY, HOPS, SRC, DST,
     15
 )
 AT, PLACE, LAST, LAST_BEFORE, BEGAN, SEEN = range(15, 21)
+SLOT_COLUMNS = 21
 WAITING, SENDING, FLYING, PARTY = range(4)  # STATE
 
 # Bytes left at LAST and bytes per ps since then, the same before LAST, and the rate to be.
 LEFT, RATE, LEFT_BEFORE, RATE_BEFORE, NEW_RATE = range(5)
+FLOW_COLUMNS = 5
 
-# A node of a link's list of flows is ``slot << NODE_BITS | hop``.
+# A node of a link's list of flows is ``slot << NODE_BITS | hop``: a path has up to 64 links.
 LINK, NEXT, PREVIOUS = range(3)
 NODE_BITS = 6
 NODE_HOP = (1 << NODE_BITS) - 1
 
 # FLOWS: how many now; UNSET: how many of them have no new rate yet. FREE: bytes per ps not given to the others.
 HEAD, FLOWS, SINCE, BUSY, BYTES, MARK, REACHED, UNSET = range(8)
+LINK_COLUMNS = 8
 CAPACITY, FREE, KEY = range(3)
+WIDTH_COLUMNS = 3
 
 NOW, QUEUED, STACKED, ENDED, CHANGES, LOGGED, ORDERED, STAMP = range(8)
+SIM_COLUMNS = 8
 QUEUE, READY, PARTIES, CHANGED, NEAR_FLOWS, NEAR_LINKS, ORDER = range(7)
+LISTS = 7
 
 
 @kernel

@@ -16,7 +16,7 @@ T = TypeVar("T")
 def kernel(function: Callable[P, T]) -> Callable[P, T]:
     """``function``, compiled on its first call and kept on disk for the next process.
 
-    The disk copy is renewed when the function's own file changes, and only then: a kernel and all kernels and
-    constants it uses stand in one file.
+    The disk copy is renewed when the function's own file changes, and only then: a kernel stands in one file with all
+    kernels that it calls and all column numbers that it uses.
     """
     return cast(Callable[P, T], numba.njit(cache=True, error_model="numpy")(function))

@@ -133,7 +133,7 @@ class _FlowNetwork:
             self._closed_links |= mask
             self._owner[links] = instance.handle
             return True
-        for handle in np.unique(self._owner[links]).tolist():
+        for handle in np.unique(self._owner[links]).tolist() if self._closed else ():
             if handle in self._closed:
                 self._open_up(self._ledger.live[handle])
         self._open_up(instance)
@@ -156,7 +156,7 @@ class _FlowNetwork:
             del self._closed[handle]
             self._closed_links ^= compiled.link_mask
         self._users[compiled.links] += 1
-        instance.edition += 1
+        self._ledger.void(instance)
         self._opened[handle] = self._events.open(handle, compiled, instance.released_ps)
 
     def _catch_up(self) -> None:

@@ -64,8 +64,22 @@ class Alone:
 def _evaluate(compiled: Compiled, offsets_ps: tuple[int, ...]) -> tuple[int, ...]:
     from xsim.sim.kernels.maxplus import evaluate  # numba loads when it is needed
 
-    ends_ps = np.empty(len(compiled.rows), dtype=np.int64)
-    done_ps = np.full(compiled.parties, -1, dtype=np.int64)
+    graph = compiled.graph
+    ends_ps = np.empty(graph.rows, dtype=np.int64)
+    done_ps = np.full(graph.parties, -1, dtype=np.int64)
     release_ps = np.array(offsets_ps, dtype=np.int64)
-    evaluate(compiled.rows, compiled.bytes_per_ps, compiled.graph.pred, release_ps, ends_ps, done_ps)
+    evaluate(
+        compiled.src_party,
+        compiled.dst_party,
+        compiled.size_bytes,
+        compiled.latency_ps,
+        compiled.bytes_per_ps,
+        graph.rounds,
+        graph.cycle_len,
+        graph.pred_ptr,
+        graph.pred,
+        release_ps,
+        ends_ps,
+        done_ps,
+    )
     return tuple(np.minimum(np.maximum(done_ps, release_ps), NEVER_PS).tolist())

@@ -23,7 +23,9 @@ class Compiled:
     """One graph on one fabric.
 
     Attributes:
-        rows: N x 8, the columns of ``xsim.sim.kernels.maxplus``.
+        src_party, dst_party: Parties of each row's ranks, N.
+        size_bytes: Of each row's own span, N.
+        latency_ps: Of each row's path, N.
         bytes_per_ps: Rate of each row alone on its path, N; infinite without a link.
         path_ptr, path: Links of each row in CSR form.
         links: Sorted, distinct links of all rows.
@@ -33,7 +35,10 @@ class Compiled:
     """
 
     graph: TransferGraph
-    rows: Ints
+    src_party: Ints
+    dst_party: Ints
+    size_bytes: Ints
+    latency_ps: Ints
     bytes_per_ps: Floats
     path_ptr: Ints
     path: Ints
@@ -56,7 +61,7 @@ class Compiled:
     def partners(self) -> tuple[int, ...]:
         """Per party, the bit mask of parties with which it has a row in common; itself if a row is all its own."""
         masks = [0] * self.parties
-        for src, dst in np.unique(self.rows[:, :2], axis=0).tolist():
+        for src, dst in set(self._party_pairs):
             masks[src] |= 1 << dst
             masks[dst] |= 1 << src
         return tuple(masks)
@@ -65,20 +70,24 @@ class Compiled:
     def needs(self) -> tuple[int, ...]:
         """Per party, the bit mask of parties without whose release it cannot be done."""
         masks = [1 << party for party in range(self.parties)]
-        for (src, dst), needed in zip(self.rows[:, :2].tolist(), self._row_needs(), strict=True):
+        for (src, dst), needed in zip(self._party_pairs, self._row_needs(), strict=True):
             masks[src] |= needed
             masks[dst] |= needed
         return tuple(masks)
 
+    @cached_property
+    def _party_pairs(self) -> list[tuple[int, int]]:
+        return list(zip(self.src_party.tolist(), self.dst_party.tolist(), strict=True))
+
     def _row_needs(self) -> list[int]:
         needs: list[int] = []
-        graph, columns = self.graph, self.rows[:, :2].tolist()
-        while len(needs) < len(columns):
+        graph, pairs = self.graph, self._party_pairs
+        while len(needs) < len(pairs):
             first = len(needs)
             count = max(1, int(graph.cycle_len[first]))
             own = []
             for row in range(first, first + count):
-                mask = 1 << columns[row][0] | 1 << columns[row][1]
+                mask = 1 << pairs[row][0] | 1 << pairs[row][1]
                 for before in graph.predecessors(row).tolist():
                     mask |= needs[before]
                 own.append(mask)
@@ -115,20 +124,25 @@ def _compile(graph: TransferGraph, fabric: Fabric) -> Compiled:
     if len(path):
         slowest = np.minimum.reduceat(fabric.bandwidth_bytes_per_s[path], path_ptr[:-1][travels])
         bytes_per_ps[travels] = slowest * 1e-12
-    latency_ps = np.concatenate(([0], np.cumsum(fabric.latency_ps[path])))
+    latency_before_ps = np.concatenate(([0], np.cumsum(fabric.latency_ps[path])))
     src_party = graph.party[np.searchsorted(graph.ranks, graph.src)]
     dst_party = graph.party[np.searchsorted(graph.ranks, graph.dst)]
-    rows = np.empty((graph.rows, 8), dtype=np.int64)
-    rows[:, 0], rows[:, 1] = src_party, dst_party
-    rows[:, 2] = graph.stop - graph.start
-    rows[:, 3] = latency_ps[path_ptr[1:]] - latency_ps[path_ptr[:-1]]
-    rows[:, 4], rows[:, 5] = graph.rounds, graph.cycle_len
-    rows[:, 6], rows[:, 7] = graph.pred_ptr[:-1], graph.pred_ptr[1:]
-    links = np.unique(path)
     touched = {*src_party.tolist(), *dst_party.tolist()}
-    idle = sum(1 << party for party in range(graph.parties) if party not in touched)
-    exclusive = len(links) == len(path)
-    return Compiled(graph, rows, bytes_per_ps, path_ptr, path, links, _mask(links), exclusive, idle)
+    links = np.unique(path)
+    return Compiled(
+        graph=graph,
+        src_party=src_party,
+        dst_party=dst_party,
+        size_bytes=graph.stop - graph.start,
+        latency_ps=latency_before_ps[path_ptr[1:]] - latency_before_ps[path_ptr[:-1]],
+        bytes_per_ps=bytes_per_ps,
+        path_ptr=path_ptr,
+        path=path,
+        links=links,
+        link_mask=_mask(links),
+        exclusive=len(links) == len(path),
+        idle=sum(1 << party for party in range(graph.parties) if party not in touched),
+    )
 
 
 def _mask(links: Ints) -> int:

@@ -36,16 +36,16 @@ class Events:
     def __init__(self, bandwidth_bytes_per_s: Floats) -> None:
         links = len(bandwidth_bytes_per_s)
         self.next_ps = NEVER_PS
-        self._links: Ints = np.zeros((links, 8), dtype=np.int64)
+        self._links: Ints = np.zeros((links, k.LINK_COLUMNS), dtype=np.int64)
         self._links[:, k.HEAD] = -1
-        self._widths: Floats = np.zeros((links, 3))
+        self._widths: Floats = np.zeros((links, k.WIDTH_COLUMNS))
         self._widths[:, k.CAPACITY] = bandwidth_bytes_per_s * 1e-12
         self._pool = np.zeros(0, dtype=np.int64)
-        self._sim = np.zeros(8, dtype=np.int64)
-        self._slots: Ints = np.zeros((0, 21), dtype=np.int64)
-        self._flows: Floats = np.zeros((0, 5))
+        self._sim = np.zeros(k.SIM_COLUMNS, dtype=np.int64)
+        self._slots: Ints = np.zeros((0, k.SLOT_COLUMNS), dtype=np.int64)
+        self._flows: Floats = np.zeros((0, k.FLOW_COLUMNS))
         self._hops: Ints = np.zeros((0, 6, 3), dtype=np.int64)
-        self._lists: Ints = np.zeros((7, links), dtype=np.int64)
+        self._lists: Ints = np.zeros((k.LISTS, links), dtype=np.int64)
         self._log: Ints = np.zeros(_LOG, dtype=np.int64)
         self._templates: dict[Compiled, _Template] = {}
         self._used = 0
@@ -63,7 +63,7 @@ class Events:
         base = self._block(size, hops)
         self._slots[base : base + size] = template.slots
         self._slots[base : base + size, [k.CYCLE, k.SRC, k.DST, k.ORIGIN]] += base
-        rows = len(compiled.rows)
+        rows = compiled.graph.rows
         self._hops[base : base + rows, :hops, k.LINK] = template.hops
         for party, at_ps in enumerate(released_ps):
             self._parties[base + rows + party] = (handle, party)
@@ -73,11 +73,11 @@ class Events:
 
     def release(self, base: int, compiled: Compiled, party: int, at_ps: int) -> None:
         """Let ``party`` of the graph at ``base`` begin at ``at_ps``."""
-        self.next_ps = k.post(base + len(compiled.rows) + party, at_ps, self._slots, self._sim, self._lists)
+        self.next_ps = k.post(base + compiled.graph.rows + party, at_ps, self._slots, self._sim, self._lists)
 
     def close(self, base: int, compiled: Compiled) -> None:
         """Forget a graph whose rows have all ended."""
-        rows = len(compiled.rows)
+        rows = compiled.graph.rows
         for party in range(compiled.parties):
             del self._parties[base + rows + party]
         self._free.setdefault(rows + compiled.parties, []).append(base)
@@ -133,10 +133,10 @@ class Events:
 
     def _make_room(self, size: int, hops: int) -> None:
         """Arrays for ``size`` slots and paths of ``hops``; what is there stays."""
-        self._slots = _grown(self._slots, size, 21)
-        self._flows = _grown(self._flows, size, 5)
+        self._slots = _grown(self._slots, size, k.SLOT_COLUMNS)
+        self._flows = _grown(self._flows, size, k.FLOW_COLUMNS)
         self._hops = _grown(self._hops, size, hops, 3)
-        self._lists = _grown(self._lists, 7, max(size, len(self._links)))
+        self._lists = _grown(self._lists, k.LISTS, max(size, len(self._links)))
         self._log = _grown(self._log, size + _LOG)
 
 
@@ -169,16 +169,16 @@ class _Template:
 
 
 def _template(compiled: Compiled, pool: int) -> _Template:
-    graph, rows, parties = compiled.graph, len(compiled.rows), compiled.parties
-    slots = np.zeros((rows + parties, 21), dtype=np.int64)
+    graph, rows, parties = compiled.graph, compiled.graph.rows, compiled.parties
+    slots = np.zeros((rows + parties, k.SLOT_COLUMNS), dtype=np.int64)
     slots[:, k.PLACE] = -1
     row, party = slots[:rows], slots[rows:]
-    src, dst = rows + compiled.rows[:, 0], rows + compiled.rows[:, 1]
+    src, dst = rows + compiled.src_party, rows + compiled.dst_party
     before, other = np.diff(graph.pred_ptr), np.flatnonzero(src != dst)
     row[:, k.AWAITED] = before + 1 + (src != dst)
     row[:, k.ROUNDS], row[:, k.COUNT] = graph.rounds, np.maximum(1, graph.cycle_len)
     row[:, k.CYCLE] = np.where(graph.cycle_len > 0, graph.cycle_base, np.arange(rows))
-    row[:, k.SIZE], row[:, k.LATENCY] = compiled.rows[:, 2], compiled.rows[:, 3]
+    row[:, k.SIZE], row[:, k.LATENCY] = compiled.size_bytes, compiled.latency_ps
     row[:, k.HOPS], row[:, k.SRC], row[:, k.DST] = np.diff(compiled.path_ptr), src, dst
     party[:, k.STATE] = k.PARTY
     heads = np.concatenate((graph.pred, src, dst[other]))

@@ -72,10 +72,12 @@ class Ledger:
 
     Attributes:
         now_ps: The network has processed everything up to here.
+        next_ps: The earliest completion expected; ``NEVER_PS`` if there is none.
         live: Instances by handle, until all of their parties are reported.
     """
 
     now_ps: int = 0
+    next_ps: int = NEVER_PS
     live: dict[int, Instance] = field(default_factory=dict)
     _submitted: int = 0
     _due: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -95,6 +97,7 @@ class Ledger:
         instance.absent &= ~(1 << party)
         if instance.compiled.idle >> party & 1:
             heappush(self._due, (at_ps, handle, party, -1))
+            self._look_ahead()
             return None
         return instance
 
@@ -105,24 +108,19 @@ class Ledger:
         for party, offset_ps in enumerate(done_ps):
             if offset_ps < NEVER_PS and busy >> party & 1:
                 heappush(self._due, (origin_ps + offset_ps, instance.handle, party, instance.edition))
+        self._look_ahead()
+
+    def void(self, instance: Instance) -> None:
+        """Take back what was expected of ``instance``."""
+        instance.edition += 1
+        self._look_ahead()
 
     def expect(self, handle: int, party: int, at_ps: int) -> None:
         """Add one completion, unless it was reported before."""
         instance = self.live[handle]
         if instance.pending >> party & 1:
             heappush(self._due, (at_ps, handle, party, instance.edition))
-
-    @property
-    def next_ps(self) -> int:
-        """The earliest completion expected; ``NEVER_PS`` if there is none."""
-        due = self._due
-        while due:
-            at_ps, handle, _, edition = due[0]
-            instance = self.live.get(handle)
-            if instance is not None and edition in (instance.edition, -1):
-                return at_ps
-            heappop(due)
-        return NEVER_PS
+            self._look_ahead()
 
     def pop(self) -> tuple[list[Completion], list[Instance]]:
         """All completions of the earliest instant, which becomes now, and the instances whose rows ended with them."""
@@ -138,4 +136,15 @@ class Ledger:
                 ended.append(instance)
             if not instance.pending:
                 del self.live[handle]
+            self._look_ahead()
         return completions, ended
+
+    def _look_ahead(self) -> None:
+        """Drop void entries from the top of the heap."""
+        due = self._due
+        while due:
+            self.next_ps, handle, _, edition = due[0]
+            if edition < 0 or ((instance := self.live.get(handle)) is not None and edition == instance.edition):
+                return
+            heappop(due)
+        self.next_ps = NEVER_PS

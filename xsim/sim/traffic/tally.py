@@ -70,19 +70,18 @@ class Totals:
 def tally_alone(compiled: Compiled) -> Tally:
     """The tally of a run in which no flow slows another. A link is busy for the sum of its flows' sending times."""
     flows: dict[int, int] = {}
-    row_bytes = np.zeros(len(compiled.rows), dtype=np.int64)
-    row_busy_ps = np.zeros(len(compiled.rows), dtype=np.int64)
+    row_bytes, row_busy_ps = np.zeros((2, compiled.graph.rows), dtype=np.int64)
     for rows, size, times in _carried(compiled):
         sending_ps = np.maximum(1, (size / compiled.bytes_per_ps[rows] + 0.5).astype(np.int64))
         row_bytes[rows] += times * size
         row_busy_ps[rows] += times * sending_ps
-        durations_ps, where = np.unique(sending_ps + compiled.rows[rows, 3], return_inverse=True)
+        durations_ps, where = np.unique(sending_ps + compiled.latency_ps[rows], return_inverse=True)
         counts = np.zeros(len(durations_ps), dtype=np.int64)
         np.add.at(counts, where, times)
         for duration_ps, count in zip(durations_ps.tolist(), counts.tolist(), strict=True):
             flows[duration_ps] = flows.get(duration_ps, 0) + count
     place = np.searchsorted(compiled.links, compiled.path)
-    of_hop = np.repeat(np.arange(len(compiled.rows)), np.diff(compiled.path_ptr))
+    of_hop = np.repeat(np.arange(compiled.graph.rows), np.diff(compiled.path_ptr))
     link_bytes, link_busy_ps = np.zeros((2, len(compiled.links)), dtype=np.int64)
     np.add.at(link_bytes, place, row_bytes[of_hop])
     np.add.at(link_busy_ps, place, row_busy_ps[of_hop])
@@ -91,7 +90,7 @@ def tally_alone(compiled: Compiled) -> Tally:
 
 def _carried(compiled: Compiled) -> Iterator[tuple[Ints, int, Ints]]:
     """(rows, size, how often each of them carries that size); only rows that need a link, only sizes above 0."""
-    sizes, rounds, lengths = compiled.rows[:, 2], compiled.rows[:, 4], compiled.rows[:, 5]
+    sizes, rounds, lengths = compiled.size_bytes, compiled.graph.rounds, compiled.graph.cycle_len
     travels = np.isfinite(compiled.bytes_per_ps)
     plain = np.flatnonzero((lengths == 0) & travels & (sizes > 0))
     for size in np.unique(sizes[plain]).tolist():
