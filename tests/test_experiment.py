@@ -39,7 +39,7 @@ def test_every_combination_finishes_and_is_accounted_for(
     assert result.account.causes_ps.sum(axis=1).tolist() == [result.timeline.makespan_ps] * 10
 
 
-@settings(max_examples=25)
+@settings(max_examples=settings.default.max_examples * 5 // 8)
 @given(experiment=experiments())
 def test_folding_changes_no_number(experiment: Experiment) -> None:
     folded, walked = run(experiment), run(replace(experiment, fold=False, verify=True))
@@ -53,7 +53,7 @@ def test_folding_changes_no_number(experiment: Experiment) -> None:
     assert folded.metrics == walked.metrics
 
 
-@settings(max_examples=15)
+@settings(max_examples=settings.default.max_examples * 3 // 8)
 @given(experiment=experiments())
 def test_reuse_changes_no_number(experiment: Experiment) -> None:
     afresh = replace(experiment, network=build("network", {"name": "flow", "reuse": False}))
@@ -143,3 +143,10 @@ def test_every_pair_of_strategies_moves_the_same_gradients() -> None:
 
 def _first_hosts(cluster: ClusterSpec, count: int) -> ClusterSpec:
     return replace(cluster, hosts=(replace(cluster.hosts[0], count=count),))
+
+
+def test_fig4_is_folded_in_part_where_transfers_pass() -> None:
+    timeline = run(Experiment(scenario=SMALL, memory="report")).timeline
+
+    whole = int((timeline.walk < 0).sum())
+    assert 0 < whole < len(timeline.walk)

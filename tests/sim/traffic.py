@@ -95,8 +95,9 @@ def play(network: Network, timetable: Timetable, asked_ps: Iterable[int] = ()) -
     questions = sorted(asked_ps)
     for call_ps, handle, party, at_ps in calls:
         while questions and questions[0] <= call_ps:
-            found += _until(network, questions.pop(0))
-            assert (network.next_ps or call_ps) >= 0
+            asked = questions.pop(0)
+            found += _until(network, asked)
+            assert network.next_ps is None or network.next_ps > asked
         found += _until(network, call_ps)
         network.release(handle, party, at_ps)
     found += _until(network, None)

@@ -12,8 +12,9 @@ step. Folding changes no number: ``fold=False`` walks everything, and a test com
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,8 +23,10 @@ import simpy
 
 from xsim.errors import PlanError
 from xsim.fabric.fabric import Fabric
-from xsim.plan.workload import Action, Body, Collect, Compute, Move, Program, Ready, Workload
+from xsim.fabric.transfers import TransferGraph
+from xsim.plan.workload import Action, Body, Move, Program, Workload
 from xsim.sim.contracts import Network
+from xsim.sim.course import Course, course_of
 from xsim.sim.folding import Folding
 from xsim.sim.timeline import Timeline
 
@@ -44,16 +47,17 @@ def execute(workload: Workload, network: Network, fabric: Fabric, *, fold: bool 
     Raises:
         PlanError: Some program waits for ever: its schedule or a plan is wrong.
     """
-    run = _Run(workload, network, Folding(workload, network, fabric) if fold else None)
+    courses = {body: course_of(body, network.solo) for p in workload.programs for body in p.bodies.values()}
+    run = _Run(
+        workload, network, courses, Folding(workload, courses, fabric, contends=network.contends) if fold else None
+    )
     processes = [run.env.process(run.device_group(index)) for index in range(len(workload.programs))]
     run.to_the_end()
     stuck = [index for index, process in enumerate(processes) if process.is_alive]
     if stuck:
         raise PlanError(f"program {stuck[0]} waits for ever in {run.position[stuck[0]]}; {len(stuck)} programs hang")
-    for body, times in sorted(run.folded.items(), key=lambda item: run.body_order[item[0]]):
-        for step in body.steps:
-            if isinstance(step, Collect):
-                network.repeat(step.graph, times)
+    for graph, times in run.folded.items():
+        network.repeat(graph, times)
     return run.log.timeline(run)
 
 
@@ -65,6 +69,16 @@ class _Log:
     collects: list[list[tuple[int, int]]] = field(default_factory=list)
     reached_ps: dict[int, int] = field(default_factory=dict)
     synced_ps: dict[int, int] = field(default_factory=dict)
+
+    def action(
+        self, index: int, action: Action, start_ps: int, end_ps: int, collects: list[tuple[int, int]] | None
+    ) -> None:
+        """Note an action that has ended, with its collectives if it was not folded as a whole."""
+        walk = -1
+        if collects is not None:
+            walk = len(self.collects)
+            self.collects.append(collects)
+        self.rows.append((index, action.kind, action.micro_batch, action.chunk, start_ps, end_ps, walk))
 
     def timeline(self, run: _Run) -> Timeline:
         columns = list(zip(*sorted(self.rows, key=lambda row: (row[0], row[4])), strict=True))
@@ -79,7 +93,7 @@ class _Log:
             end_ps=ints[4],
             walk=ints[5],
             collects=tuple(np.array(walk, dtype=np.int64).reshape(-1, 2) for walk in self.collects),
-            folded={body: run.folding.collects_ps(body) for body in run.folded} if run.folding else {},
+            folded={body: run.courses[body].collects_ps for body in run.folded_bodies},
             reached_ps=np.array([self.reached_ps[p] for p in programs], dtype=np.int64),
             synced_ps=np.array([self.synced_ps[p] for p in programs], dtype=np.int64),
             released_ps=tuple(np.array(times, dtype=np.int64) for times in run.released_ps),
@@ -88,30 +102,42 @@ class _Log:
         )
 
 
+class _Due(simpy.Event):
+    """An event whose instant the network tells."""
+
+    def come_in(self, delay_ps: int) -> None:
+        """Happen ``delay_ps`` from now."""
+        self._ok, self._value = True, None
+        self.env.schedule(self, delay=delay_ps)
+
+
 class _Run:
     """The state of one execution."""
 
-    def __init__(self, workload: Workload, network: Network, folding: Folding | None) -> None:
-        self.workload, self.network, self.folding = workload, network, folding
+    def __init__(
+        self, workload: Workload, network: Network, courses: Mapping[Body, Course], folding: Folding | None
+    ) -> None:
+        self.workload, self.network, self.courses, self.folding = workload, network, courses, folding
         self.env = simpy.Environment()
         self.log = _Log()
         self.position: list[Action | str] = ["its start"] * len(workload.programs)
-        self.folded: Counter[Body] = Counter()
-        self.body_order: dict[Body, int] = {}
-        self.waiting: dict[tuple[int, int], simpy.Event] = {}
+        self.folded: Counter[TransferGraph] = Counter()
+        self.folded_bodies: dict[Body, None] = {}
+        self.moving: dict[int, list[Move]] = {}  # per handle, once for each end that is not done
+        self.waiting: dict[tuple[int, int], _Due] = {}
         self.outgoing: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
         self.incoming: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
         for move in workload.moves:
             self.outgoing[move.source, move.kind, move.source_chunk].append(move)
             self.incoming[move.target, move.kind, move.target_chunk].append(move)
-        self.arrivals: dict[tuple[Move, int], simpy.Event] = {}
+        self.arrivals: dict[tuple[Move, int], _Due] = {}
         self.released_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
         self.done_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
         self.sync_handles = [network.submit(sync.graph) for sync in workload.syncs]
-        self.sync_ends: dict[int, list[simpy.Event]] = defaultdict(list)
+        self.sync_ends: dict[int, list[_Due]] = defaultdict(list)
         for number, sync in enumerate(workload.syncs):
             for member, program in enumerate(sync.programs):
-                end = self.waiting[self.sync_handles[number], member] = self.env.event()
+                end = self.waiting[self.sync_handles[number], member] = _Due(self.env)
                 end.callbacks.append(partial(self._left, number, member))
                 self.sync_ends[program].append(end)
 
@@ -137,8 +163,16 @@ class _Run:
         for completion in self.network.advance(until_ps):
             event = self.waiting.pop((completion.handle, completion.party), None)
             if event is not None:
-                arrival = self.env.timeout(completion.at_ps - self.now_ps)
-                arrival.callbacks.append(partial(_succeed, event))
+                event.come_in(completion.at_ps - self.now_ps)
+            if completion.handle in self.moving:
+                self._one_end_done(completion.handle)
+
+    def _one_end_done(self, handle: int) -> None:
+        """Source or target of a move is done; after both the move is off the wires."""
+        move = self.moving[handle].pop()
+        if self.folding and not self.moving[handle]:
+            del self.moving[handle]
+            self.folding.over(move)
 
     def device_group(self, index: int) -> Steps:
         """One device group, walking its program: wait for the input, compute, hand on; then sync and update."""
@@ -151,6 +185,8 @@ class _Run:
                 del self.arrivals[move, action.micro_batch]
             ready = action.kind == "B" and last[action.chunk] == action
             yield from self._perform(index, program, number, action, ready)
+            if self.folding:
+                self.folding.stands(index, number + 1, 0, self.now_ps)
             self._hand_on(index, action)
         self.position[index] = "its gradient syncs"
         self.log.reached_ps[index] = self.now_ps
@@ -159,59 +195,74 @@ class _Run:
         yield from self._perform(index, program, len(program.actions), Action("U", 0), ready=False)
 
     def _perform(self, index: int, program: Program, number: int, action: Action, ready: bool) -> Steps:
+        """One action: as far as its links are surely quiet in one timeout, else collective by collective."""
         body = program.bodies[action.kind, action.chunk]
-        self.body_order.setdefault(body, len(self.body_order))
+        course = self.courses[body]
+        announced = 0 if ready else len(course.ready)
         start_ps = self.now_ps
-        if self.folding and self.folding.may_fold(index, number, body, start_ps):
-            self.folded[body] += 1
-            walk = -1
-            if ready:
-                for sync, offset_ps in self.folding.ready_offsets(body):
-                    self._release(sync, index, start_ps + offset_ps)
-            yield self.env.timeout(self.folding.duration_ps(body))
-        else:
-            walk = len(self.log.collects)
-            self.log.collects.append([])
-            yield from self._walk(index, body, ready, self.log.collects[walk])
-        self.log.rows.append((index, action.kind, action.micro_batch, action.chunk, start_ps, self.now_ps, walk))
-        if self.folding:
-            self.folding.ended(index, number, self.now_ps)
+        collects: list[tuple[int, int]] = []
+        undisturbed = self.folding is not None
+        while True:
+            done = len(collects)
+            shift_ps = self.now_ps - course.resume_ps[done]
+            ahead = self._foldable(index, number, course, done)
+            while announced < len(course.ready) and course.ready[announced][1] <= ahead:
+                sync, _, at_ps = course.ready[announced]
+                self._release(sync, index, shift_ps + at_ps)
+                announced += 1
+            self.folded.update(course.graphs[done:ahead])
+            collects += [(shift_ps + course.starts_ps[i], shift_ps + course.ends_ps[i]) for i in range(done, ahead)]
+            if ahead == len(course.graphs):
+                break
+            undisturbed = False
+            if ahead > done:
+                yield self.env.timeout(collects[-1][1] - self.now_ps)
+            else:
+                collects.append((yield from self._collect(course.graphs[done], shift_ps + course.starts_ps[done])))
+        yield self.env.timeout(shift_ps + course.duration_ps - self.now_ps)
+        if undisturbed:
+            self.folded_bodies[body] = None
+        self.log.action(index, action, start_ps, self.now_ps, None if undisturbed else collects)
 
-    def _walk(self, index: int, body: Body, ready: bool, collects: list[tuple[int, int]]) -> Steps:
-        """Step by step: compute, take part in a collective, announce a gradient."""
-        pending_ps = 0
-        for step in body.steps:
-            if isinstance(step, Compute):
-                pending_ps += max(step.durations_ps)
-                continue
-            if pending_ps:
-                yield self.env.timeout(pending_ps)
-                pending_ps = 0
-            if isinstance(step, Ready):
-                if ready:
-                    self._release(step.sync, index, self.now_ps)
-                continue
-            started_ps = self.now_ps
-            handle = self.network.submit(step.graph)
-            done = self.waiting[handle, 0] = self.env.event()
-            self.network.release(handle, 0, started_ps)
-            yield done
-            collects.append((started_ps, self.now_ps))
-        if pending_ps:
-            yield self.env.timeout(pending_ps)
+    def _foldable(self, index: int, number: int, course: Course, done: int) -> int:
+        """How many collectives of the action surely run undisturbed, the first ``done`` included."""
+        ahead = done
+        if self.folding is None:
+            return ahead
+        shift_ps = self.now_ps - course.resume_ps[done]
+        self.folding.stands(index, number, course.compute_ps[done], self.now_ps)
+        if done < len(course.graphs):
+            quiet_ps = self.folding.quiet_until_ps(index, self.now_ps)
+            ahead = bisect_right(course.ends_ps, quiet_ps - shift_ps, lo=done)
+        if ahead == len(course.graphs):
+            self.folding.stands(index, number, course.compute_total_ps, shift_ps + course.duration_ps)
+        elif ahead > done:
+            self.folding.stands(index, number, course.compute_ps[ahead], shift_ps + course.resume_ps[ahead])
+        return ahead
+
+    def _collect(self, graph: TransferGraph, at_ps: int) -> Generator[simpy.Event, object, tuple[int, int]]:
+        """Take part in a collective from ``at_ps`` on; the network is told ahead, so that only its end is awaited."""
+        handle = self.network.submit(graph)
+        done = self.waiting[handle, 0] = _Due(self.env)
+        self.network.release(handle, 0, at_ps)
+        yield done
+        return at_ps, self.now_ps
 
     def _hand_on(self, index: int, action: Action) -> None:
         """Submit what the end of ``action`` makes available to other stages."""
         for move in self.outgoing.get((index, action.kind, action.chunk), ()):
             handle = self.network.submit(move.graph)
             self.waiting[handle, 1] = self._arrival(move, action.micro_batch)
+            if self.folding:
+                self.folding.submitted(move)
+                self.moving[handle] = [move, move]
             self.network.release(handle, 0, self.now_ps)
             self.network.release(handle, 1, self.now_ps)
 
-    def _arrival(self, move: Move, micro_batch: int) -> simpy.Event:
+    def _arrival(self, move: Move, micro_batch: int) -> _Due:
         """What the target waits for; made by whichever side comes first."""
         if (move, micro_batch) not in self.arrivals:
-            self.arrivals[move, micro_batch] = self.env.event()
+            self.arrivals[move, micro_batch] = _Due(self.env)
         return self.arrivals[move, micro_batch]
 
     def _release(self, sync: int, index: int, at_ps: int) -> None:
@@ -227,7 +278,3 @@ class _Run:
         self.done_ps[sync][member] = self.now_ps
         if self.folding:
             self.folding.left(sync)
-
-
-def _succeed(event: simpy.Event, _: simpy.Event) -> None:
-    event.succeed()

@@ -1,57 +1,86 @@
-"""Which actions may run as one timeout: those whose collectives no other traffic can meet on a link.
+"""Until when a device group is sure to have its links to itself.
 
-An action's tensor-parallel collectives use the links of its group only. If no other group's collectives and no
-pipeline transfer ever use one of these links, only gradient syncs can disturb it, and those only near the end: a sync
-moves nothing before its first member has come to it, and a member needs at least the compute time (collectives not
-counted, so that the bound holds under contention) of the actions that it still has before it.
+A group's tensor-parallel collectives use the links of the group. While no other traffic can meet them there, they take
+what they take alone, and the executor folds them into one timeout. Others that may use a link of the group:
+
+- collectives of another group: nothing is folded;
+- pipeline transfers: from their submission, at the end of an action of their source, to their end;
+- gradient syncs: from the moment their first member has come to them, to their end.
+
+A source or member cannot be there before it has computed what lies before that point in its program. Collectives are
+not counted in this bound, so that it holds under any contention, unless the group has just folded them itself.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.workload import Body, Collect, Compute, Program, Ready, Workload
-from xsim.sim.contracts import Network
+from xsim.plan.workload import Body, Collect, Move, Program, Workload
+from xsim.sim.course import Course
 
 __all__ = ["Folding"]
 
+_NEVER_PS = 1 << 62
+
 
 class Folding:
-    """Tells the executor whether an action may be folded, and what a folded action takes."""
+    """Follows the programs and bounds when traffic can come up that meets a given group.
 
-    def __init__(self, workload: Workload, network: Network, fabric: Fabric) -> None:
-        self._network = network
-        self._collects: dict[Body, tuple[int, ...]] = {}
-        self._duration: dict[Body, int] = {}
-        programs = workload.programs
-        compute_ps = cache(_compute_ps)
-        self._before_ps = [tuple(accumulate(map(compute_ps, _bodies(p)), initial=0)) for p in programs]
-        self._origin_ps = [0] * len(programs)
-        self._members = [sync.programs for sync in workload.syncs]
-        ready_ps = [_ready_ps(p, before) for p, before in zip(programs, self._before_ps, strict=True)]
-        self._bound_ps = [[ready_ps[p][number] for p in s.programs] for number, s in enumerate(workload.syncs)]
-        self._released_ps: list[list[int | None]] = [[None] * len(members) for members in self._members]
-        self._open = [len(members) for members in self._members]
-        self._disturbed, self._rivals = _conflicts(workload, fabric) if network.contends else (set(), {})
+    All bounds are kept relative to an *origin* per program: the instant at which it would have started had it only
+    computed, ever since, up to where it stands.
+    """
 
-    def may_fold(self, program: int, number: int, body: Body, now_ps: int) -> bool:
-        """Whether action ``number`` of ``program``, starting now, meets nobody until its isolated end."""
-        self._origin_ps[program] = now_ps - self._before_ps[program][number]
-        if not any(isinstance(step, Collect) for step in body.steps):
-            return True
-        if program in self._disturbed:
-            return False
-        end_ps = now_ps + self.duration_ps(body)
-        return all(self._earliest_ps(sync, now_ps) >= end_ps for sync in self._rivals.get(program, ()))
+    def __init__(self, workload: Workload, courses: Mapping[Body, Course], fabric: Fabric, *, contends: bool) -> None:
+        self._before_ps = [_before_ps(program, courses) for program in workload.programs]
+        self._origin_ps = [0] * len(workload.programs)
+        self._number = [0] * len(workload.programs)
+        self._syncs = workload.syncs
+        self._ready_ps = [
+            _ready_ps(program, courses, before)
+            for program, before in zip(workload.programs, self._before_ps, strict=True)
+        ]
+        self._released_ps: list[list[int | None]] = [[None] * len(sync.programs) for sync in workload.syncs]
+        self._open = [len(sync.programs) for sync in workload.syncs]
+        meetings = _Meetings(workload, fabric) if contends else _Meetings(Workload((), (), ()), fabric)
+        self._crowded = meetings.crowded
+        self._rival_syncs = meetings.syncs
+        self._met_by = meetings.met_by
+        self._next_end_ps = _next_ends_ps(workload, self._before_ps)
+        self._rival_moves = {
+            index: tuple((move.source, self._next_end_ps[_emission(move)]) for move in moves if move.source != index)
+            for index, moves in meetings.moves.items()
+        }
+        self._live = [0] * len(workload.programs)
 
-    def ended(self, program: int, number: int, now_ps: int) -> None:
-        """Action ``number`` of ``program`` has ended."""
-        self._origin_ps[program] = now_ps - self._before_ps[program][number + 1]
+    def quiet_until_ps(self, program: int, now_ps: int) -> int:
+        """Before this instant nobody uses a link of ``program`` but itself; ``now_ps`` if that is not sure at all."""
+        if program in self._crowded or self._live[program]:
+            return now_ps
+        quiet_ps = _NEVER_PS
+        for source, next_end_ps in self._rival_moves.get(program, ()):
+            quiet_ps = min(quiet_ps, self._origin_ps[source] + next_end_ps[self._number[source]])
+        for sync in self._rival_syncs.get(program, ()):
+            quiet_ps = min(quiet_ps, self._earliest_ps(sync))
+        return max(quiet_ps, now_ps)
+
+    def stands(self, program: int, number: int, compute_ps: int, at_ps: int) -> None:
+        """At ``at_ps`` action ``number`` of ``program`` has ``compute_ps`` of its compute time behind it."""
+        self._number[program] = number
+        self._origin_ps[program] = at_ps - self._before_ps[program][number] - compute_ps
+
+    def submitted(self, move: Move) -> None:
+        """``move`` goes onto the wires."""
+        for program in self._met_by.get(move, ()):
+            self._live[program] += 1
+
+    def over(self, move: Move) -> None:
+        """All of ``move`` has arrived."""
+        for program in self._met_by.get(move, ()):
+            self._live[program] -= 1
 
     def released(self, sync: int, member: int, at_ps: int) -> None:
         """A member comes to ``sync`` at ``at_ps``."""
@@ -61,98 +90,81 @@ class Folding:
         """A member has left ``sync``."""
         self._open[sync] -= 1
 
-    def duration_ps(self, body: Body) -> int:
-        """What ``body`` takes alone on its links."""
-        if body not in self._duration:
-            self._duration[body] = _compute_ps(body) + sum(self.collects_ps(body))
-        return self._duration[body]
-
-    def collects_ps(self, body: Body) -> tuple[int, ...]:
-        """What each collective of ``body`` takes alone on its links, in order."""
-        if body not in self._collects:
-            graphs = (step.graph for step in body.steps if isinstance(step, Collect))
-            self._collects[body] = tuple(self._network.solo(graph) for graph in graphs)
-        return self._collects[body]
-
-    def ready_offsets(self, body: Body) -> tuple[tuple[int, int], ...]:
-        """(sync, picoseconds from the start of ``body``) of its gradients, when it is folded."""
-        found, at_ps, collects = [], 0, iter(self.collects_ps(body))
-        for step in body.steps:
-            if isinstance(step, Ready):
-                found.append((step.sync, at_ps))
-            else:
-                at_ps += max(step.durations_ps) if isinstance(step, Compute) else next(collects)
-        return tuple(found)
-
-    def _earliest_ps(self, sync: int, now_ps: int) -> int:
-        """Before this instant ``sync`` moves no byte; far ahead if it is over."""
+    def _earliest_ps(self, sync: int) -> int:
+        """Before this instant ``sync`` moves no byte; never again if it is over."""
         if not self._open[sync]:
             return _NEVER_PS
         return min(
-            released if released is not None else max(self._origin_ps[program] + bound, now_ps)
-            for program, bound, released in zip(
-                self._members[sync], self._bound_ps[sync], self._released_ps[sync], strict=True
-            )
+            self._origin_ps[program] + self._ready_ps[program][sync] if released is None else released
+            for program, released in zip(self._syncs[sync].programs, self._released_ps[sync], strict=True)
         )
 
 
-_NEVER_PS = 1 << 62
+class _Meetings:
+    """Who can meet whom on a link.
 
-
-def _conflicts(workload: Workload, fabric: Fabric) -> tuple[set[int], dict[int, tuple[int, ...]]]:
-    """Programs that other groups or pipeline transfers can disturb, and the syncs that each program can meet."""
-    links_of = {id(graph): fabric.links_of(graph) for graph in _graphs(workload)}
-    own = [frozenset[int]().union(*(links_of[id(g)] for g in _collect_graphs(p))) for p in workload.programs]
-    users: dict[int, list[int]] = defaultdict(list)
-    for index, links in enumerate(own):
-        for link in links:
-            users[link].append(index)
-    disturbed = {index for found in users.values() if len(found) > 1 for index in found}
-    rivals: dict[int, list[int]] = defaultdict(list)
-    for graph in {id(move.graph): move.graph for move in workload.moves}.values():
-        disturbed.update(index for link in links_of[id(graph)] for index in users.get(link, ()))
-    for number, sync in enumerate(workload.syncs):
-        met = {index for link in links_of[id(sync.graph)] for index in users.get(link, ())}
-        for index in sorted(met):
-            rivals[index].append(number)
-    return disturbed, {index: tuple(found) for index, found in rivals.items()}
-
-
-def _graphs(workload: Workload) -> Iterable[TransferGraph]:
-    yield from (move.graph for move in workload.moves)
-    yield from (sync.graph for sync in workload.syncs)
-    for program in workload.programs:
-        yield from _collect_graphs(program)
-
-
-def _collect_graphs(program: Program) -> Iterable[TransferGraph]:
-    found = {id(s.graph): s.graph for body in program.bodies.values() for s in body.steps if isinstance(s, Collect)}
-    return found.values()
-
-
-def _bodies(program: Program) -> Iterable[Body]:
-    yield from (program.bodies[action.kind, action.chunk] for action in program.actions)
-    yield program.bodies["U", 0]
-
-
-def _compute_ps(body: Body) -> int:
-    return sum(max(step.durations_ps) for step in body.steps if isinstance(step, Compute))
-
-
-def _ready_ps(program: Program, before_ps: Sequence[int]) -> dict[int, int]:
-    """Per sync, compute time of ``program`` from its start until its gradients are complete: a lower bound.
-
-    Args:
-        program: One device group.
-        before_ps: Compute time before each of its actions.
+    Attributes:
+        crowded: Programs whose links another program's collectives use.
+        moves, syncs: Per program, the pipeline transfers and syncs (by number) that use a link of its collectives.
+        met_by: Per move, those programs.
     """
+
+    def __init__(self, workload: Workload, fabric: Fabric) -> None:
+        users: dict[int, list[int]] = defaultdict(list)
+        for index, program in enumerate(workload.programs):
+            graphs = {s.graph: None for body in program.bodies.values() for s in body.steps if isinstance(s, Collect)}
+            for link in sorted(frozenset[int]().union(*map(fabric.links_of, graphs))):
+                users[link].append(index)
+        self.crowded = frozenset(index for found in users.values() if len(found) > 1 for index in found)
+        known: dict[TransferGraph, tuple[int, ...]] = {}
+
+        def meets(graph: TransferGraph) -> tuple[int, ...]:
+            if graph not in known:
+                known[graph] = tuple(sorted({i for link in fabric.links_of(graph) for i in users.get(link, ())}))
+            return known[graph]
+
+        self.moves: dict[int, list[Move]] = defaultdict(list)
+        self.syncs: dict[int, list[int]] = defaultdict(list)
+        self.met_by = {move: meets(move.graph) for move in workload.moves}
+        for move, met in self.met_by.items():
+            for index in met:
+                self.moves[index].append(move)
+        for number, sync in enumerate(workload.syncs):
+            for index in meets(sync.graph):
+                self.syncs[index].append(number)
+
+
+def _emission(move: Move) -> tuple[int, str, int]:
+    return move.source, move.kind, move.source_chunk
+
+
+def _before_ps(program: Program, courses: Mapping[Body, Course]) -> tuple[int, ...]:
+    """Compute time before each action, and after the last."""
+    bodies: Iterable[Body] = (program.bodies[action.kind, action.chunk] for action in program.actions)
+    return tuple(accumulate((courses[body].compute_total_ps for body in bodies), initial=0))
+
+
+def _next_ends_ps(workload: Workload, before_ps: Sequence[Sequence[int]]) -> dict[tuple[int, str, int], list[int]]:
+    """Per (source, kind, chunk) and action number: compute time until the next such action, from that one on, ends."""
+    found: dict[tuple[int, str, int], list[int]] = {}
+    for emission in dict.fromkeys(map(_emission, workload.moves)):
+        source, kind, chunk = emission
+        actions = workload.programs[source].actions
+        ends = [_NEVER_PS] * (len(actions) + 1)
+        for number in reversed(range(len(actions))):
+            own = (actions[number].kind, actions[number].chunk) == (kind, chunk)
+            ends[number] = before_ps[source][number + 1] if own else ends[number + 1]
+        found[emission] = ends
+    return found
+
+
+def _ready_ps(program: Program, courses: Mapping[Body, Course], before_ps: Sequence[int]) -> dict[int, int]:
+    """Per sync, compute time of ``program`` from its start until its gradients are complete."""
     last = {action.chunk: number for number, action in enumerate(program.actions) if action.kind == "B"}
     found: dict[int, int] = {}
     for chunk, number in last.items():
-        at_ps = before_ps[number]
-        for step in program.bodies["B", chunk].steps:
-            if isinstance(step, Ready):
-                found[step.sync] = at_ps
-            elif isinstance(step, Compute):
-                at_ps += max(step.durations_ps)
+        course = courses[program.bodies["B", chunk]]
+        for sync, collects, at_ps in course.ready:
+            since_ps = at_ps - course.resume_ps[collects]
+            found[sync] = before_ps[number] + course.compute_ps[collects] + since_ps
     return found

@@ -39,9 +39,8 @@ Floats = NDArray[np.float64]
 # AWAITED: of a row, its predecessors and releases still to come; of a party, its rows. DONE: rounds. SENT: bytes of the
 # round. MEMBERS: where in the pool a row has its successors and a party its rows, counted from the slot ORIGIN.
 # PLACE: in the queue, or -1. LAST: the instant of the last change of rate, and LAST_BEFORE of the one before.
-STATE, AWAITED, DONE, ROUNDS, CYCLE, COUNT, SIZE, SENT, LATENCY, HOPS, SRC, DST, ORIGIN, MEMBERS, MEMBERS_END = range(
-    15
-)
+STATE, AWAITED, DONE, ROUNDS, COUNT, SIZE, SENT, LATENCY, HOPS = range(9)
+CYCLE, SRC, DST, ORIGIN, MEMBERS, MEMBERS_END = range(9, 15)
 AT, PLACE, LAST, LAST_BEFORE, BEGAN, SEEN = range(15, 21)
 SLOT_COLUMNS = 21
 WAITING, SENDING, FLYING, PARTY = range(4)  # STATE

@@ -62,7 +62,7 @@ class Events:
         size, hops = len(template.slots), template.hops.shape[1]
         base = self._block(size, hops)
         self._slots[base : base + size] = template.slots
-        self._slots[base : base + size, [k.CYCLE, k.SRC, k.DST, k.ORIGIN]] += base
+        self._slots[base : base + size, k.CYCLE : k.ORIGIN + 1] += base
         rows = compiled.graph.rows
         self._hops[base : base + rows, :hops, k.LINK] = template.hops
         for party, at_ps in enumerate(released_ps):

@@ -1,0 +1,70 @@
+"""A body as it runs when nobody disturbs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xsim.fabric.transfers import TransferGraph
+from xsim.plan.workload import Body, Collect, Compute, Ready
+
+__all__ = ["Course", "course_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Instants are counted from the start of the body; it has n collectives.
+
+    Attributes:
+        graphs: Of the collectives, n.
+        starts_ps, ends_ps: When each begins and ends, alone on its links, n.
+        resume_ps: Where it stands after the first k collectives: 0, then ``ends_ps``; n + 1.
+        compute_ps: Compute time alone before that point, n + 1.
+        ready: (sync, collectives before it, instant) of each gradient that the body completes.
+        duration_ps: Of the whole.
+        compute_total_ps: Compute time alone, of the whole.
+    """
+
+    graphs: tuple[TransferGraph, ...]
+    starts_ps: tuple[int, ...]
+    ends_ps: tuple[int, ...]
+    resume_ps: tuple[int, ...]
+    compute_ps: tuple[int, ...]
+    ready: tuple[tuple[int, int, int], ...]
+    duration_ps: int
+    compute_total_ps: int
+
+    @property
+    def collects_ps(self) -> tuple[int, ...]:
+        """What each collective takes."""
+        return tuple(end - start for start, end in zip(self.starts_ps, self.ends_ps, strict=True))
+
+
+def course_of(body: Body, solo: Callable[[TransferGraph], int]) -> Course:
+    """The course of ``body``, whose collectives take what ``solo`` says."""
+    graphs, starts, ends, computed = list[TransferGraph](), list[int](), list[int](), [0]
+    ready: list[tuple[int, int, int]] = []
+    now_ps = compute_ps = 0
+    for step in body.steps:
+        if isinstance(step, Compute):
+            slowest = max(step.durations_ps)
+            now_ps += slowest
+            compute_ps += slowest
+        elif isinstance(step, Ready):
+            ready.append((step.sync, len(graphs), now_ps))
+        elif isinstance(step, Collect):
+            graphs.append(step.graph)
+            starts.append(now_ps)
+            now_ps += solo(step.graph)
+            ends.append(now_ps)
+            computed.append(compute_ps)
+    return Course(
+        graphs=tuple(graphs),
+        starts_ps=tuple(starts),
+        ends_ps=tuple(ends),
+        resume_ps=(0, *ends),
+        compute_ps=tuple(computed),
+        ready=tuple(ready),
+        duration_ps=now_ps,
+        compute_total_ps=compute_ps,
+    )
