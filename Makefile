@@ -12,9 +12,9 @@ help:  ## list the commands
 
 install: $(STAMP)  ## create the virtual environment and install pinned dependencies
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 sweep: $(STAMP)  ## run the grid hetero_llama and compare its deployments

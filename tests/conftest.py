@@ -33,6 +33,7 @@ def reference_data() -> Path:
 @pytest.fixture(autouse=True, scope="session")
 def every_account_is_checked() -> Iterator[None]:
     """Whatever experiment a test runs in this process, its time account is computed a second time, independently."""
+
     def checked(workload: Workload, timeline: Timeline) -> Account:
         found = account(workload, timeline)
         if len(found.ranks) <= 64:  # larger ones run in the benchmarks

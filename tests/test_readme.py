@@ -15,11 +15,10 @@ from xsim.families import FAMILIES, names
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
+
 COMMANDS = [
-    line.split(" #")[0].strip()
-    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-    for line in block.splitlines()
-    if line.strip()
+    line.split(" #")[0].strip() for kind, block in BLOCKS if kind == "sh" for line in block.splitlines() if line.strip()
 ]
 
 
@@ -54,6 +53,37 @@ def test_run_commands_print_an_account(command: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "bubble" in done.stdout
     assert list(tmp_path.glob("outputs/run/detail/*/trace.json"))
+
+
+def test_the_python_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = [block for kind, block in BLOCKS if kind == "python"]
+    monkeypatch.chdir(ROOT)
+
+    exec(compile(code, "README.md", "exec"), {})
+
+    assert len(capsys.readouterr().out.split()) == 3
+
+
+def test_the_files_shown_are_accepted(tmp_path: Path) -> None:
+    """Cluster and deployment of the README run together, and its grid has the points that one would count."""
+    shown = [block for kind, block in BLOCKS if kind == "yaml"]
+    (grid,) = [block for block in shown if "_global_" in block]
+    (tmp_path / "grid").mkdir()
+    (tmp_path / "grid" / "shown.yaml").write_text(grid)
+    for block in shown:
+        found = re.match(r"# clusters/(\w+)/(\w+)\.yaml", block)
+        if found:
+            (tmp_path / found[1]).mkdir()
+            (tmp_path / found[1] / f"{found[2]}.yaml").write_text(block)
+    own = ["--config-dir", str(tmp_path)]
+    command = ["-m", "runners.run", *own, "cluster=lab", "deployment=lab_7b", "memory=report", "out=results"]
+
+    ran = run([sys.executable, *command], tmp_path)
+    listed = run([sys.executable, "-m", "runners.sweep", *own, "+grid=shown", "dry_run=true"], tmp_path)
+
+    assert ran.returncode == 0, ran.stderr
+    assert "bubble" in ran.stdout
+    assert "7 points" in listed.stderr
 
 
 def test_every_kind_of_command_is_covered() -> None:

@@ -78,3 +78,8 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'xsim' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, also those not loaded yet."""
+    return sorted([*globals(), *_HOMES])

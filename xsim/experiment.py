@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -16,9 +15,7 @@ from xsim.fabric.fabric import Fabric, Topology
 from xsim.families import build
 from xsim.metrics import Metrics, measure
 from xsim.plan.comm import CommPlan
-from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Estimate, Planner, Reshard, Schedule, Site
-from xsim.plan.judge import verify_move, verify_reduce
-from xsim.plan.layout import Layout
+from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Estimate, Planner, Reshard, Schedule
 from xsim.plan.lower import lower, lower_comm
 from xsim.plan.memory import Verdict, deployment_memory
 from xsim.plan.walk import walk
@@ -43,7 +40,7 @@ class Experiment:
     Attributes:
         seed: For backends that draw random numbers.
         memory: ``enforce`` raises ``DoesNotFitError`` before simulating, ``report`` simulates all the same.
-        verify: Let the judge prove every communication plan of the run.
+        verify: Let the judge prove every communication plan, its transfers, and every collective of the run.
         fold: False walks every action step by step: slower, and no number may change.
     """
 
@@ -110,15 +107,18 @@ def _workload(experiment: Experiment, deployment: DeploymentPlan, site: _Site) -
         experiment.scenario,
         deployment,
         schedule=experiment.schedule,
-        reshard=_Proven(experiment.reshard) if experiment.verify else experiment.reshard,
+        reshard=experiment.reshard,
         collective=experiment.collective,
         compute=experiment.compute,
         site=site,
+        verify=experiment.verify,
     )
-    for number, replica in enumerate(deployment.replicas):
-        of_stage = {program.stage: program.actions for program in workload.programs if program.replica == number}
-        orders = [of_stage[stage] for stage in range(len(replica.stages))]
-        walk(orders, replica.micro_batches, len(replica.stages[0].layers))
+    shapes = {
+        (len(replica.stages), replica.micro_batches, len(replica.stages[0].layers)) for replica in deployment.replicas
+    }
+    for stages, micro_batches, chunks in sorted(shapes):
+        orders = [experiment.schedule.order(stage, stages, micro_batches, chunks) for stage in range(stages)]
+        walk(orders, micro_batches, chunks)
     return workload
 
 
@@ -144,20 +144,3 @@ class _Site:
         scenario = replace(self.experiment.scenario, deployment=deployment)
         result = run(replace(self.experiment, scenario=scenario, planner=given, memory="report"))
         return Estimate(training_time_ps=result.timeline.makespan_ps, fits=result.memory.fits)
-
-
-@dataclass(frozen=True, slots=True)
-class _Proven:
-    """A strategy whose every plan is judged before it is used."""
-
-    strategy: Reshard
-
-    def move(self, source: Layout, target: Layout, site: Site) -> CommPlan:
-        plan = self.strategy.move(source, target, site)
-        verify_move(plan, source, target)
-        return plan
-
-    def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
-        plan = self.strategy.reduce(layouts, site)
-        verify_reduce(plan, layouts)
-        return plan

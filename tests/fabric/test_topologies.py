@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from tests.examples import load
 from tests.sim.traffic import point_to_point
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric, Topology
@@ -104,12 +105,11 @@ def test_a_fabric_survives_pickling(topology: Topology) -> None:
     assert names(again, 0, 20) == names(fabric, 0, 20)
 
 
-def test_scale_up_latency_counts_once_and_the_slower_port_is_the_limit() -> None:
+def test_a_scale_up_path_passes_both_ports_and_the_slower_is_the_limit() -> None:
     fabric = OneSwitch().build(UNLIKE)
 
-    assert fabric.path_latency_ps(0, 1) == 701
-    assert fabric.path_latency_ps(5, 9) == 350 + 250  # half of each port's; the odd picosecond counts on the way in
-    assert fabric.path_latency_ps(9, 5) == 250 + 351
+    assert fabric.path_latency_ps(0, 1) == 2 * 701
+    assert fabric.path_latency_ps(5, 9) == fabric.path_latency_ps(9, 5) == 701 + 500
     assert fabric.path_bandwidth_bytes_per_s(5, 9) == 200e9
 
 
@@ -118,7 +118,7 @@ def test_a_full_mesh_divides_a_port_over_its_peers() -> None:
 
     assert names(fabric, 2, 0) == ["rank2 -> rank0"]
     assert fabric.path_bandwidth_bytes_per_s(2, 0) == 100e9
-    assert fabric.path_latency_ps(2, 0) == 701
+    assert fabric.path_latency_ps(2, 0) == 2 * 701
     assert len({fabric.route(src, dst) for src in range(4) for dst in range(4) if src != dst}) == 12
 
 
@@ -200,3 +200,11 @@ def test_links_of_a_graph_are_those_of_its_rows() -> None:
         *fabric.route(0, 1),
         *fabric.route(1, 20),
     }
+
+
+def test_latencies_of_fig4() -> None:
+    """Two ports inside a host; two PCIe ports, two NICs and the way over the spine between hosts."""
+    fabric = Clos().build(load(ClusterSpec, "fig4"))
+
+    assert fabric.path_latency_ps(0, 1) == 2 * 500_000
+    assert fabric.path_latency_ps(0, 5) == 2 * 1_000_000 + 2 * 1_000_000 + 2 * 500_000

@@ -7,7 +7,7 @@ import pytest
 from xsim.errors import PlanError, SpecError
 from xsim.plan.schedule.gpipe import GPipe
 from xsim.plan.schedule.one_f_one_b import OneFOneB
-from xsim.plan.walk import in_flight, walk
+from xsim.plan.walk import walk
 from xsim.plan.workload import Action
 
 
@@ -54,9 +54,8 @@ def test_1f1b_keeps_as_many_as_there_are_stages_from_here_on() -> None:
     assert walk([GPipe().order(stage, 4, 8) for stage in range(4)], 8) == (8, 8, 8, 8)
 
 
-def test_in_flight_is_the_most_at_once() -> None:
-    assert in_flight(actions("F0 F1 B0 F2 F3 B1 B2 B3")) == 3
-    assert in_flight([]) == 0
+def test_what_is_kept_is_the_most_at_once() -> None:
+    assert walk([actions("F0 F1 B0 F2 F3 B1 B2 B3")], 4) == (3,)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["TransferGraph", "concatenate", "line", "ring"]
+__all__ = ["COLUMNS", "Row", "TransferGraph", "concatenate", "graph_of", "line", "ring"]
 
 Ints = NDArray[np.int64]
+Row = tuple[int, ...]  # one value per entry of COLUMNS
+COLUMNS = ("src", "dst", "start", "stop", "add", "rounds", "add_rounds", "cycle_base", "cycle_len")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,29 +116,31 @@ def concatenate(
         parties: Ranks of each party.
         element_bytes: Bytes of one unit of the parts' spans.
     """
-    columns: dict[str, list[int]] = {
-        name: [] for name in ("src", "dst", "start", "stop", "add", "rounds", "add_rounds", "cycle_base", "cycle_len")
-    }
-    pred_ptr, pred = [0], list[int]()
-    for rows, waits in parts:
-        base, count = len(columns["src"]), len(rows)
-        columns["src"] += rows.src
-        columns["dst"] += rows.dst
-        columns["start"] += [span.start * element_bytes for span in rows.spans]
-        columns["stop"] += [span.stop * element_bytes for span in rows.spans]
-        columns["add"] += [int(rows.add)] * count
-        columns["rounds"] += [rows.rounds] * count
-        columns["add_rounds"] += [rows.add_rounds] * count
-        columns["cycle_base"] += [base if rows.cycle else base + i for i in range(count)]
-        columns["cycle_len"] += [count if rows.cycle else 0] * count
-        for wait in waits:
-            pred += wait
-            pred_ptr.append(len(pred))
+    table: list[Row] = []
+    for rows, _ in parts:
+        base, length = len(table), len(rows) if rows.cycle else 0
+        table += [
+            (src, dst, span.start, span.stop, int(rows.add), rows.rounds, rows.add_rounds, base + own, length)
+            for src, dst, span, own in zip(
+                rows.src, rows.dst, rows.spans, [0] * len(rows) if rows.cycle else range(len(rows)), strict=True
+            )
+        ]
+    return graph_of(table, [wait for _, waits in parts for wait in waits], parties, element_bytes)
+
+
+def graph_of(
+    rows: Sequence[Row], waits: Sequence[Sequence[int]], parties: Sequence[Sequence[int]], element_bytes: int = 1
+) -> TransferGraph:
+    """The graph with ``rows``, each one value per entry of ``COLUMNS``, and ``waits``, the predecessors of each."""
+    table = np.array(rows, dtype=np.int64).reshape(len(rows), len(COLUMNS))
+    columns = {name: table[:, index].copy() for index, name in enumerate(COLUMNS)}
+    columns["start"] *= element_bytes
+    columns["stop"] *= element_bytes
     owner = sorted((rank, party) for party, ranks in enumerate(parties) for rank in ranks)
     return TransferGraph(
-        **{name: np.array(column, dtype=np.int64) for name, column in columns.items()},
-        pred_ptr=np.array(pred_ptr, dtype=np.int64),
-        pred=np.array(pred, dtype=np.int64),
+        **columns,
+        pred_ptr=np.cumsum([0, *map(len, waits)], dtype=np.int64),
+        pred=np.array([row for wait in waits for row in wait], dtype=np.int64),
         ranks=np.array([rank for rank, _ in owner], dtype=np.int64),
         party=np.array([party for _, party in owner], dtype=np.int64),
         parties=len(parties),

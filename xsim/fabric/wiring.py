@@ -207,19 +207,14 @@ def _wire_devices(columns: _Columns, ways: _Ways, number: int, host: HostSpec) -
 
 
 def _connect_switch(columns: _Columns, ways: _Ways, name: str, members: list[tuple[int, DeviceSlot]]) -> None:
-    """A link up and one down per device.
-
-    The port's latency is that from device to device, once: half of it on the way up, half on the way down.
-    """
+    """A link up and one down per device, each with the latency of its port."""
     for (rank, _), port in zip(members, _scale_up_ports(members), strict=True):
-        half = port.latency_ps // 2
         ways.domain[rank] = ways.domains
-        ways.scale_up[rank] = columns.add("scale_up", f"rank{rank}", name, port.bandwidth_bytes_per_s, half)
-        columns.add("scale_up", name, f"rank{rank}", port.bandwidth_bytes_per_s, port.latency_ps - half)
+        ways.scale_up[rank] = columns.pair("scale_up", f"rank{rank}", name, port)
 
 
 def _connect_mesh(columns: _Columns, ways: _Ways, members: list[tuple[int, DeviceSlot]]) -> None:
-    """A direct link per ordered pair; each port divides its rate evenly over its peers."""
+    """A direct link per ordered pair, with the latencies of both ports; a port's rate is split over its peers."""
     specs = list(_scale_up_ports(members))
     for position, ((rank, _), own) in enumerate(zip(members, specs, strict=True)):
         ways.domain[rank], ways.position[rank] = ways.domains, position
@@ -227,8 +222,7 @@ def _connect_mesh(columns: _Columns, ways: _Ways, members: list[tuple[int, Devic
         for (peer, _), other in zip(members, specs, strict=True):
             if peer != rank:
                 rate = min(own.bandwidth_bytes_per_s, other.bandwidth_bytes_per_s) / (len(members) - 1)
-                latency_ps = own.latency_ps // 2 + other.latency_ps - other.latency_ps // 2
-                columns.add("scale_up", f"rank{rank}", f"rank{peer}", rate, latency_ps)
+                columns.add("scale_up", f"rank{rank}", f"rank{peer}", rate, own.latency_ps + other.latency_ps)
 
 
 def _scale_up_ports(members: list[tuple[int, DeviceSlot]]) -> Iterator[LinkSpec]:

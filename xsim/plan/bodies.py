@@ -12,6 +12,7 @@ from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel
+from xsim.plan.judge import verify_collective
 from xsim.plan.layout import even_cuts
 from xsim.plan.operators import Exchange, ShardedOperator, layer_operators, like_layer, optimizer_operator
 from xsim.plan.workload import Body, Collect, Compute, Ready
@@ -46,6 +47,7 @@ class Bodies:
     compute: ComputeModel
     collective: CollectiveAlgorithm
     fabric: Fabric
+    verify: bool = False
     _layers: dict[tuple[_Crew, int, Direction], tuple[Compute | Exchange, ...]] = field(default_factory=dict)
     _graphs: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], TransferGraph] = field(default_factory=dict)
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
@@ -146,6 +148,8 @@ class Bodies:
                 lambda step: self.collective.expand(step, self.fabric),
                 self.scenario.dtype_bytes,
             )
+            if self.verify:
+                verify_collective(self._graphs[key], collective, self.scenario.dtype_bytes)
         return Collect(exchange.kind, self._graphs[key])
 
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-import numpy as np
-
 from xsim.errors import PlanError
-from xsim.fabric.transfers import TransferGraph
+from xsim.fabric.transfers import COLUMNS, Row, TransferGraph, graph_of
 from xsim.plan.layout import Layout, even_cuts
 
 __all__ = [
@@ -104,10 +102,6 @@ def complete(layout: Layout) -> tuple[Collective, ...]:
     return (Collective("all_gather", layout.ranks, range(layout.size), cuts=layout.cuts),)
 
 
-_Row = tuple[int, ...]
-_COLUMNS = ("src", "dst", "start", "stop", "add", "rounds", "add_rounds", "cycle_base", "cycle_len")
-
-
 def lower_plan(
     plan: CommPlan,
     parties: Sequence[Sequence[int]],
@@ -128,11 +122,10 @@ def lower_plan(
     Raises:
         PlanError: A rank takes part that belongs to no party.
     """
-    owner = sorted((rank, party) for party, ranks in enumerate(parties) for rank in ranks)
-    strangers = set(plan.participants()) - {rank for rank, _ in owner}
+    strangers = set(plan.participants()).difference(*parties)
     if strangers:
         raise PlanError(f"rank {min(strangers)} takes part in the plan and belongs to no party of {list(parties)}")
-    rows: list[_Row] = []
+    rows: list[Row] = []
     waits: list[Sequence[int]] = []
     last: list[Sequence[int]] = []  # of each step: its rows, or those that it hands on
     doors: dict[tuple[int, ...], _Door] = {}
@@ -144,20 +137,20 @@ def lower_plan(
         waits += [(*door.before(row), *wait) for row, wait in zip(own, inner, strict=True)]
         last.append(range(len(rows), len(rows) + len(own)) if own else door.rows)
         rows += own
-    return _graph(rows, waits, owner, len(parties), element_bytes)
+    return graph_of(rows, waits, parties, element_bytes)
 
 
 class _Door:
     """The rows that a step waits for, found by rank."""
 
-    def __init__(self, known: Sequence[_Row], rows: Sequence[int]) -> None:
+    def __init__(self, known: Sequence[Row], rows: Sequence[int]) -> None:
         self.rows = tuple(sorted(set(rows)))
         self._by_rank: defaultdict[int, list[int]] = defaultdict(list)
         for row in self.rows:
             for rank in known[row][:2]:
                 self._by_rank[rank].append(row)
 
-    def before(self, row: _Row) -> Sequence[int]:
+    def before(self, row: Row) -> Sequence[int]:
         """What ``row`` waits for."""
         src, dst = row[:2]
         return sorted({*self._by_rank.get(src, ()), *self._by_rank.get(dst, ())}) or self.rows
@@ -165,35 +158,13 @@ class _Door:
 
 def _rows_of(
     step: Step, expand: Callable[[Collective], TransferGraph], base: int
-) -> tuple[list[_Row], list[Sequence[int]]]:
+) -> tuple[list[Row], list[Sequence[int]]]:
     """Rows of one step, numbered from ``base``, and what each waits for within the step."""
     if not step.span:
         return [], []
     if isinstance(step, Transfer):
         return [(step.src, step.dst, step.span.start, step.span.stop, int(step.add), 1, 0, base, 0)], [()]
     graph = expand(step)
-    columns = {name: getattr(graph, name) for name in _COLUMNS} | {"cycle_base": graph.cycle_base + base}
+    columns = {name: getattr(graph, name) for name in COLUMNS} | {"cycle_base": graph.cycle_base + base}
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     return rows, [(graph.predecessors(row) + base).tolist() for row in range(graph.rows)]
-
-
-def _graph(
-    rows: Sequence[_Row],
-    waits: Sequence[Sequence[int]],
-    owner: Sequence[tuple[int, int]],
-    parties: int,
-    element_bytes: int,
-) -> TransferGraph:
-    table = np.array(rows, dtype=np.int64).reshape(len(rows), len(_COLUMNS))
-    columns = {name: table[:, i].copy() for i, name in enumerate(_COLUMNS)}
-    columns["start"] *= element_bytes
-    columns["stop"] *= element_bytes
-    ends = np.cumsum([0, *(len(wait) for wait in waits)], dtype=np.int64)
-    return TransferGraph(
-        **columns,
-        pred_ptr=ends,
-        pred=np.array([row for wait in waits for row in wait], dtype=np.int64),
-        ranks=np.array([rank for rank, _ in owner], dtype=np.int64),
-        party=np.array([party for _, party in owner], dtype=np.int64),
-        parties=parties,
-    )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from xsim.errors import PlanError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.bodies import Bodies
@@ -14,6 +16,7 @@ from xsim.plan.comm import CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Reshard, Schedule, Site
 from xsim.plan.gradients import gradient_buckets
 from xsim.plan.groups import Holder
+from xsim.plan.judge import verify_move, verify_reduce
 from xsim.plan.layout import Layout, even_cuts
 from xsim.plan.workload import Action, Body, Move, Program, Sync, Workload
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage
@@ -33,12 +36,20 @@ def lower(
     collective: CollectiveAlgorithm,
     compute: ComputeModel,
     site: Site,
+    verify: bool = False,
 ) -> Workload:
-    """What every device group of ``plan``, which has its ends, does in one iteration."""
+    """What every device group of ``plan``, which has its ends, does in one iteration.
+
+    Args:
+        verify: Let the judge prove every communication plan, its transfers, and every collective.
+
+    Raises:
+        PlanError: The judge has found one wrong.
+    """
     places = tuple(_places(plan))
-    wires = _Wires(scenario, reshard, collective, site)
+    wires = _Wires(scenario, reshard, collective, site, verify)
     syncs, ready = _syncs(plan, places, wires)
-    bodies = Bodies(scenario, compute, collective, site.fabric)
+    bodies = Bodies(scenario, compute, collective, site.fabric, verify)
     return Workload(_programs(plan, places, schedule, bodies, ready), tuple(_moves(plan, places, wires)), syncs)
 
 
@@ -78,12 +89,25 @@ class _Wires:
     reshard: Reshard
     collective: CollectiveAlgorithm
     site: Site
+    verify: bool
 
     def move(self, source: Layout, target: Layout) -> TransferGraph:
-        return self._lower(self.reshard.move(source, target, self.site), (source, target))
+        plan = self.reshard.move(source, target, self.site)
+        graph = self._lower(plan, (source, target))
+        if self.verify:
+            with _blamed(self.reshard, "move", (source, target)):
+                verify_move(plan, source, target)
+                verify_move(graph, source, target, self.scenario.dtype_bytes)
+        return graph
 
     def reduce(self, layouts: Sequence[Layout]) -> TransferGraph:
-        return self._lower(self.reshard.reduce(layouts, self.site), layouts)
+        plan = self.reshard.reduce(layouts, self.site)
+        graph = self._lower(plan, layouts)
+        if self.verify:
+            with _blamed(self.reshard, "reduce", layouts):
+                verify_reduce(plan, layouts)
+                verify_reduce(graph, layouts, self.scenario.dtype_bytes)
+        return graph
 
     def _lower(self, plan: CommPlan, layouts: Sequence[Layout]) -> TransferGraph:
         parties = [layout.ranks for layout in layouts]
@@ -91,6 +115,16 @@ class _Wires:
         return lower_comm(
             plan, parties, collective=self.collective, fabric=self.site.fabric, element_bytes=element_bytes
         )
+
+
+@contextmanager
+def _blamed(strategy: Reshard, method: str, layouts: Sequence[Layout]) -> Iterator[None]:
+    """A judge's complaint, with whose plan it is."""
+    try:
+        yield
+    except PlanError as error:
+        between = " and ".join(str(list(layout.ranks)) for layout in layouts)
+        raise PlanError(f"{type(strategy).__name__}.{method} between ranks {between}: {error}") from error
 
 
 def _places(plan: DeploymentPlan) -> Iterator[_Place]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from xsim.errors import PlanError
 from xsim.plan.workload import Action
 
-__all__ = ["in_flight", "walk"]
+__all__ = ["walk"]
 
 
 def walk(orders: Sequence[Sequence[Action]], micro_batches: int, chunks: int = 1) -> tuple[int, ...]:
@@ -41,15 +41,10 @@ def walk(orders: Sequence[Sequence[Action]], micro_batches: int, chunks: int = 1
     stuck = [(stage, order[position[stage]]) for stage, order in enumerate(orders) if position[stage] < len(order)]
     if stuck:
         raise PlanError(f"deadlock: {'; '.join(_complaint(*at, len(orders), chunks, done) for at in stuck)}")
-    return tuple(in_flight(order) for order in orders)
+    return tuple(_in_flight(order) for order in orders)
 
 
-def in_flight(actions: Iterable[Action]) -> int:
-    """The most forwards that wait for their backward at once: how many activations a stage keeps.
-
-    >>> in_flight([Action("F", 0), Action("F", 1), Action("B", 0), Action("B", 1)])
-    2
-    """
+def _in_flight(actions: Iterable[Action]) -> int:
     now = most = 0
     for action in actions:
         now += {"F": 1, "B": -1}.get(action.kind, 0)

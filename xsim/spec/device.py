@@ -65,7 +65,8 @@ class DeviceSpec:
 
     Attributes:
         peak_flops_per_s: Pairs of dtype (``fp32 tf32 fp16 bf16 fp8``) and dense peak FLOP/s.
-        scale_up: Its port to the scale-up fabric (NVLink, HCCS), one direction; absent if it has none.
+        scale_up: Its port to the scale-up fabric (NVLink, HCCS), one direction; absent if it has none. A path from
+            device to device passes two ports, and has the latency of both.
         pcie: Its PCIe port, one direction.
         rate_flops_per_s: If set, every matrix product and attention core runs at this rate instead of peak and curve.
     """
