@@ -6,177 +6,142 @@ python -m analysis.compare outputs/hetero_llama
 from __future__ import annotations
 
 import argparse
+import math
 import sys
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-import pyarrow as pa
+from analysis.command import exits
 
-from analysis.screen import print_table
-from analysis.tables import load
-from xsim.errors import SpecError
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-__all__ = ["Comparison", "Failure", "Figures", "compare", "failures", "main", "show"]
+    from analysis.cases import Case, Comparison, Figures
 
-# What is compared first if it varies; what tells cases apart, in reading order.
-COMPARED = ("reshard", "collective", "schedule", "planner", "network", "topology", "compute", "point")
-CASE = (
-    "cluster",
-    "model",
-    "network",
-    "deployment",
-    "topology",
-    "compute",
-    "planner",
-    "schedule",
-    "collective",
-    "reshard",
-)
-CASE_COLUMNS = (*CASE, "point", "seed", "batch")
-ALWAYS = ("cluster", "model")
-SHOWN_OF_FAILURE = ("cluster", "model", "deployment", "reshard", "network")
+__all__ = ["main", "show"]
+
+LEGEND = """\
+fastest: all options whose times print alike; "-": only one ran
+slowest: how many times as long as the fastest the slowest option takes"""
+MISFIT = "*: does not fit the memory of its devices"
+DIGITS = 4  # significant ones, of the shortest training time
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What is compared of one run; ``fits`` tells whether its memory suffices."""
-
-    training_time_s: float
-    bubble_time_s: float
-    idle_time_s: float
-    fits: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Runs that differ in one choice, side by side.
-
-    Attributes:
-        by: Column of that choice.
-        options: Its values, in table order.
-        columns: What tells the cases apart.
-        cases: Per case, named by its values of ``columns``, the figures of each option that ran.
-    """
-
-    by: str
-    options: tuple[str, ...]
-    columns: tuple[str, ...]
-    cases: Mapping[tuple[str, ...], Mapping[str, Figures]]
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Runs that ended alike; ``example`` names the first of them."""
-
-    status: str
-    reason: str
-    count: int
-    example: str
-
-
-def compare(table: pa.Table, by: str | None = None) -> Comparison:
-    """The runs of ``table`` that ended well, compared by the column ``by``, or by the first choice that varies."""
-    rows = [row for row in table.to_pylist() if row["status"] == "ok"]
-    chosen = by or next((name for name in COMPARED if len({row[name] for row in rows}) > 1), COMPARED[0])
-    columns = _distinguishing(rows, [name for name in CASE_COLUMNS if name != chosen])
-    cases: dict[tuple[str, ...], dict[str, Figures]] = {}
-    for row in rows:
-        case = cases.setdefault(tuple(_shown(row[name]) for name in columns), {})
-        case[_shown(row[chosen])] = Figures(
-            row["training_time_s"], row["bubble_time_s"], row["idle_time_s"], bool(row["fits"])
-        )
-    options = tuple(dict.fromkeys(_shown(row[chosen]) for row in rows))
-    return Comparison(chosen, options, columns, cases)
-
-
-def failures(table: pa.Table) -> list[Failure]:
-    """The runs that did not end well, by status and reason, most frequent first."""
-    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for row in table.to_pylist():
-        if row["status"] != "ok":
-            groups[row["status"], row["reason"]].append("/".join(_shown(row[name]) for name in SHOWN_OF_FAILURE))
-    found = [Failure(status, reason, len(runs), runs[0]) for (status, reason), runs in groups.items()]
-    return sorted(found, key=lambda failure: (-failure.count, failure.status, failure.reason))
-
-
-def show(table: pa.Table, by: str | None = None, file: TextIO | None = None) -> None:
-    """Print the comparison and what went wrong."""
-    out = file or sys.stdout
-    found = compare(table, by)
-    if found.cases:
-        headings = list(_headings(found))
-        rows = [[*case, *_cells(found, figures)] for case, figures in found.cases.items()]
-        print_table([*found.columns, *headings], rows, numbers=headings[:-1], file=out)
-        if any(not entry.fits for figures in found.cases.values() for entry in figures.values()):
-            print("* does not fit the memory of its devices", file=out)
-    for failure in failures(table):
-        print(f"{failure.count} x {failure.status}: {failure.reason} (first: {failure.example})", file=out)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
+@exits
+def main(argv: Sequence[str]) -> int:
     """Print the table and draw the figure of a sweep's folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of a sweep: outputs/<grid>")
-    parser.add_argument("--by", choices=COMPARED, help="what to compare; default: the first that varies")
+    parser.add_argument(
+        "--by", metavar="CHOICE", help="what to compare, such as schedule; default: the first that varies"
+    )
+    parser.add_argument("--all", action="store_true", help="also runs that only earlier sweeps of the folder asked for")
     given = parser.parse_args(argv)
-    try:
-        table = load(given.folder)
-    except SpecError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    show(table, given.by)
-    found = compare(table, given.by)
-    if found.cases:
+    from analysis.cases import COMPARED, compare
+    from analysis.tables import select
+
+    if given.by not in (None, *COMPARED):
+        parser.error(f"--by {given.by}: choose one of {', '.join(COMPARED)}")
+    found = select(given.folder, everything=given.all)
+    show(found.table, given.by)
+    for note in found.notes():
+        print(note)
+    comparison = compare(found.table, given.by)
+    if comparison.cases:
         from analysis.plots import save_bars
 
-        path = save_bars(found, given.folder / "figures" / f"by_{found.by}.png")
+        path = save_bars(comparison, given.folder / "figures" / f"by_{comparison.by}.png")
         print(f"\nFigure: {path}")
     return 0
 
 
-def _distinguishing(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> tuple[str, ...]:
-    """Those of ``names`` that tell rows apart which the names before them do not."""
-    kept = [name for name in ALWAYS if name in names]
-    for name in names:
-        if name in kept:
-            continue
-        before = len({tuple(row[key] for key in kept) for row in rows})
-        if len({tuple(row[key] for key in (*kept, name)) for row in rows}) > before:
-            kept.append(name)
-    return tuple(kept)
+def show(table: pa.Table, by: str | None = None, file: TextIO | None = None) -> None:
+    """Print the comparison and what went wrong."""
+    from analysis.cases import compare, failures
+
+    out = file or sys.stdout
+    found = compare(table, by)
+    if found.cases:
+        _print_cases(found, out)
+    if by and len(found.options) == 1:
+        print(f"every run has {by}={found.options[0]}: there is nothing to compare by it", file=out)
+    for failure in failures(table):
+        print(f"{failure.count} x {failure.status}: {failure.reason} (first: {failure.example})", file=out)
 
 
-def _headings(found: Comparison) -> Iterator[str]:
-    for option in found.options:
-        yield f"{option} time s"
-    for option in found.options:
-        yield f"{option} bubble s"
-    yield "fastest"
+def _print_cases(found: Comparison, out: TextIO) -> None:
+    """A row per case where there is room for it, else a row per case and option."""
+    from analysis.screen import fits, print_table
+
+    decimals = _decimals(found)
+    times, bubbles = list(_times(found, decimals)), list(_bubbles(found, decimals))
+    time_columns = [*found.columns, *found.options, "fastest", "slowest"]
+    if fits(time_columns, times, out):
+        print("training time [s]", file=out)
+        print_table(time_columns, times, numbers=[*found.options, "slowest"], file=out)
+        print("\nbubble [s], mean of ranks", file=out)
+        print_table([*found.columns, *found.options], bubbles, numbers=found.options, file=out)
+        print(f"\n{LEGEND}", file=out)
+    else:
+        numbers = ["time [s]", "bubble [s]", "behind"]
+        print_table([*found.columns, found.by, *numbers], _long(found, decimals), numbers=numbers, file=out)
+        print("behind: how much longer than the fastest option", file=out)
+    if any(not entry.fits for runs in found.cases.values() for entry in runs.values()):
+        print(MISFIT, file=out)
 
 
-def _cells(found: Comparison, figures: Mapping[str, Figures]) -> Iterator[str]:
-    for option in found.options:
-        entry = figures.get(option)
-        yield "-" if entry is None else f"{entry.training_time_s:.4f}{'' if entry.fits else '*'}"
-    for option in found.options:
-        entry = figures.get(option)
-        yield "-" if entry is None else f"{entry.bubble_time_s:.4f}"
-    yield _fastest(figures)
+def _times(found: Comparison, decimals: int) -> Iterator[list[str]]:
+    for case, runs in found.cases.items():
+        cells = [_time(found, case, option, decimals) for option in found.options]
+        yield [*case, *cells, *_fastest(runs, decimals)]
 
 
-def _fastest(figures: Mapping[str, Figures]) -> str:
-    times = {option: entry.training_time_s for option, entry in figures.items()}
-    best, slowest = min(times, key=lambda option: times[option]), max(times.values())
-    if len(times) == 1:
-        return best
-    return f"{best} ({slowest / times[best]:.3f}x)" if slowest > times[best] else "all equal"
+def _bubbles(found: Comparison, decimals: int) -> Iterator[list[str]]:
+    for case in found.cases:
+        yield [*case, *(_bubble(found, case, option, decimals) for option in found.options)]
 
 
-def _shown(value: object) -> str:
-    return "" if value is None else str(value)
+def _long(found: Comparison, decimals: int) -> Iterator[list[str]]:
+    """A row per case and option; a case is named once."""
+    for case, runs in found.cases.items():
+        name: Sequence[str] = case
+        best = min(entry.training_time_s for entry in runs.values())
+        for option in found.options:
+            entry = runs.get(option)
+            behind = "" if entry is None else f"{entry.training_time_s / best - 1:.2%}"
+            cells = (_time(found, case, option, decimals), _bubble(found, case, option, decimals), behind)
+            yield [*name, option, *cells]
+            name = [""] * len(case)
+
+
+def _time(found: Comparison, case: Case, option: str, decimals: int) -> str:
+    """The training time, marked if its memory does not suffice; why there is none; ``-`` if it was not asked for."""
+    entry = found.cases[case].get(option)
+    if entry is None:
+        return found.without.get(case, {}).get(option, "-")
+    return f"{entry.training_time_s:.{decimals}f}{'' if entry.fits else '*'}"
+
+
+def _bubble(found: Comparison, case: Case, option: str, decimals: int) -> str:
+    entry = found.cases[case].get(option)
+    return "-" if entry is None else f"{entry.bubble_time_s:.{decimals}f}"
+
+
+def _fastest(runs: Mapping[str, Figures], decimals: int) -> tuple[str, str]:
+    """Who is fastest, and the slowest's time over theirs; dashes where there is nothing to compare."""
+    if len(runs) == 1:
+        return "-", "-"
+    times = {option: entry.training_time_s for option, entry in runs.items()}
+    best = min(times.values())
+    first = [option for option, time_s in times.items() if f"{time_s:.{decimals}f}" == f"{best:.{decimals}f}"]
+    return "all equal" if len(first) == len(times) else ", ".join(first), f"{max(times.values()) / best:.3f}x"
+
+
+def _decimals(found: Comparison) -> int:
+    """So many that every training time shows ``DIGITS`` significant digits, at least as many as that."""
+    shortest = min(entry.training_time_s for runs in found.cases.values() for entry in runs.values())
+    return max(DIGITS, DIGITS - 1 - math.floor(math.log10(shortest)))
 
 
 if __name__ == "__main__":

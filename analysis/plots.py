@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.compare import Comparison, Figures
+from analysis.cases import Comparison, Figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

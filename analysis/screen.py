@@ -1,12 +1,19 @@
-"""Tables for people: drawn on a terminal, Markdown elsewhere, so that a log stays readable and can be pasted."""
+"""Tables for people: drawn on a terminal, Markdown elsewhere, so that a log stays readable and can be pasted.
+
+No cell is ever cut: where the terminal is too narrow texts fold, and numbers stay whole.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-__all__ = ["print_table"]
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+__all__ = ["fits", "print_table"]
 
 PLAIN_WIDTH = 240  # where no terminal folds lines
 
@@ -15,20 +22,42 @@ def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[str] = (), file: TextIO | None = None
 ) -> None:
     """Print ``rows`` under ``columns``; those named in ``numbers`` are aligned to the right."""
-    from rich import box
+    out = file or sys.stdout
+    console = _console(out)
+    with console.capture() as captured:
+        console.print(_table(columns, list(rows), numbers, drawn=out.isatty()), crop=False)
+    lines = (line.rstrip() for line in captured.get().splitlines())
+    out.write("\n".join(line for line in lines if line) + "\n")
+
+
+def fits(columns: Sequence[str], rows: Iterable[Sequence[str]], file: TextIO) -> bool:
+    """Whether the table can be printed to ``file`` without a fold."""
+    from rich.measure import Measurement
+
+    console = _console(file)
+    unlimited = console.options.update(max_width=10_000)
+    table = _table(columns, list(rows), (), drawn=file.isatty())
+    return Measurement.get(console, unlimited, table).maximum <= console.width
+
+
+def _console(out: TextIO) -> Console:
     from rich.console import Console
+
+    return Console(file=out, width=None if out.isatty() else PLAIN_WIDTH, highlight=False)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[str], *, drawn: bool) -> Table:
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    out = file or sys.stdout
-    drawn = out.isatty()
-    console = Console(file=out, width=None if drawn else PLAIN_WIDTH, highlight=False)
     table = Table(box=box.SIMPLE_HEAD if drawn else box.MARKDOWN)
-    for name in columns:
-        table.add_column(Text(name), justify="right" if name in numbers else "left")
+    for index, name in enumerate(columns):
+        if name in numbers:
+            widest = max(map(len, (name, *(row[index] for row in rows))))
+            table.add_column(Text(name), justify="right", no_wrap=True, min_width=widest)
+        else:
+            table.add_column(Text(name), overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
-    with console.capture() as captured:
-        console.print(table)
-    lines = (line.rstrip() for line in captured.get().splitlines())
-    out.write("\n".join(line for line in lines if line) + "\n")
+    return table

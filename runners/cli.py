@@ -1,23 +1,21 @@
-"""The command line: flags, Hydra's override grammar, and errors as one line with exit code 2."""
+"""The command line: flags, and overrides in Hydra's grammar."""
 
 from __future__ import annotations
 
 import argparse
-import functools
-import os
-import sys
-from collections.abc import Callable, Sequence
+import shlex
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from runners import options
-from xsim.errors import SpecError, XsimError
+from xsim.errors import SpecError
 
-__all__ = ["CONFIG_ERROR", "INTERRUPTED", "Command", "Main", "Setting", "exits", "read_command", "several"]
+__all__ = ["Command", "Setting", "read_command", "replaced", "several"]
 
-CONFIG_ERROR = 2
-INTERRUPTED = 130
+HELP_WIDTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,33 +74,14 @@ def several(key: str, text: str) -> tuple[object, ...]:
     return _setting(f"{key}={text}").values
 
 
-class Main(Protocol):
-    """A console script."""
+def replaced(argv: Sequence[str], group: str, names: Sequence[str]) -> str:
+    """The words of ``argv`` with ``group`` at ``names`` and without the options of its members, for a shell.
 
-    def __call__(self, argv: Sequence[str] | None = None) -> int:
-        """The exit code; without ``argv`` the process's own arguments are read."""
-
-
-def exits(main: Callable[[Sequence[str]], int]) -> Main:
-    """Turn ``main`` into a command: what the user can fix is one line on stderr and exit code 2."""
-
-    @functools.wraps(main)
-    def command(argv: Sequence[str] | None = None) -> int:
-        try:
-            return main(sys.argv[1:] if argv is None else argv)
-        except SpecError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return CONFIG_ERROR
-        except XsimError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 1
-        except KeyboardInterrupt:
-            return INTERRUPTED
-        except BrokenPipeError:  # the reader, head perhaps, has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
-
-    return command
+    >>> replaced(["cluster=fig4", "reshard=lcm", "reshard.knob=5"], "reshard", ["lcm", "hetauto"])
+    'cluster=fig4 reshard=lcm,hetauto'
+    """
+    kept = [word for word in argv if not word.lstrip("+~").startswith((f"{group}=", f"{group}."))]
+    return shlex.join([*kept, f"{group}={','.join(names)}"])
 
 
 def _setting(text: str) -> Setting:
@@ -140,10 +119,19 @@ def _check(setting: Setting, config_dirs: tuple[Path, ...]) -> None:
 
 
 def _epilog(config_dirs: tuple[Path, ...]) -> str:
-    groups = [f"  {name}: {', '.join(options.offered(name, config_dirs))}" for name in options.GROUPS]
-    presets = [f"  +{name}: {', '.join(options.offered(name, config_dirs))}" for name in options.PRESETS]
-    keys = [f"  {name}: {doc}" for name, doc in options.ROOT.items()]
-    fields = "Keys inside a group are set with a dot: model.seq_len=2048"
-    return "\n".join(
-        ["groups (group=option):", *groups, "", "presets:", *presets, "", "keys (key=value):", *keys, "", fields]
-    )
+    groups = {name: ", ".join(options.offered(name, config_dirs)) for name in options.GROUPS}
+    presets = {f"+{name}": ", ".join(options.offered(name, config_dirs)) for name in options.PRESETS}
+    parts = [
+        *("groups (group=option):", *_entries(groups), ""),
+        *("presets:", *_entries(presets), ""),
+        *("keys (key=value):", *_entries(options.ROOT), ""),
+        "Keys inside a group are set with a dot: model.seq_len=2048",
+    ]
+    return "\n".join(parts)
+
+
+def _entries(texts: Mapping[str, str]) -> list[str]:
+    return [
+        textwrap.fill(f"{name}: {text}", HELP_WIDTH, initial_indent="  ", subsequent_indent="      ")
+        for name, text in texts.items()
+    ]

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runners.cli import CONFIG_ERROR, exits, read_command
+from analysis.command import CONFIG_ERROR, exits, starts
+from runners.cli import read_command, replaced
 
 if TYPE_CHECKING:
     from runners.points import Plan, Point

@@ -19,7 +19,8 @@ from contextlib import closing, contextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from runners.cli import INTERRUPTED, exits, read_command
+from analysis.command import INTERRUPTED, exits, starts, tell
+from runners.cli import read_command
 
 if TYPE_CHECKING:
     import pyarrow as pa

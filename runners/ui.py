@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from runners.cli import exits
+from analysis.command import exits, tell
 from runners.settings import default_uri
 from runners.track import ENVIRONMENT
 from xsim.errors import SpecError

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from importlib import resources
+from itertools import pairwise
 from typing import TypeVar
 
 import yaml
 from hypothesis import strategies as st
 
 from xsim.experiment import Experiment
-from xsim.families import build
+from xsim.families import build, names
 from xsim.spec.cluster import ClusterSpec
 from xsim.spec.codec import from_plain
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
@@ -58,40 +60,59 @@ def scenario(cluster: str, model: str, deployment: str) -> Scenario:
 
 @st.composite
 def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
-    """Two small replicas whose layers, TP degrees, samples and buckets differ, on hosts of three kinds of wiring."""
+    """One to three small replicas on four hosts, with every kind of unlikeness and every member of the families."""
+    chunks = draw(st.sampled_from((1, 1, 2)))
+    model = replace(TINY, tied=draw(st.booleans()), seq_len=draw(st.sampled_from((16, 512))))
+    ranks = iter(draw(st.permutations(range(20))))
+    replicas = draw(st.integers(1, 3))
+    plan = DeploymentPlan(
+        replicas=tuple(draw(_replicas(ranks, chunks)) for _ in range(replicas)),
+        bucket_bytes=draw(st.sampled_from((None, 1, 50_000))),
+    )
+    scenario = Scenario(cluster=draw(_clusters()), model=model, batch=plan.samples, deployment=plan)
+    chosen = {family: draw(st.sampled_from(names(family))) for family in ("reshard", "collective", "topology")}
+    chosen["schedule"] = draw(st.sampled_from(names("schedule"))) if chunks == 1 else "gpipe"
+    members = {family: build(family, {"name": name}) for family, name in (chosen | {"network": network}).items()}
+    return Experiment(scenario=scenario, **members)
+
+
+@st.composite
+def _clusters(draw: st.DrawFn) -> ClusterSpec:
+    """Two hosts of 5 H100 and two of 5 A100, wired in any way."""
     cluster = load(ClusterSpec, "fig4")
-    kinds = draw(st.sampled_from(("nvswitch", "full_mesh", "pcie")))
-    nics = draw(st.sampled_from((None, 1, 2)))
-    hosts = tuple(replace(host, scale_up=kinds, nic=replace(host.nic, per_host=nics)) for host in cluster.hosts)
-    ranks = draw(st.permutations(range(10)))
-    replicas = []
-    for _ in range(2):
-        sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=2))
-        micro_batch = draw(st.integers(1, 2))
-        cut = draw(st.integers(1, TINY.layers - 1))
-        parts = [range(1, cut + 1), range(cut + 1, TINY.layers + 1)] if len(sizes) == 2 else [range(1, TINY.layers + 1)]
-        stages = []
-        for size, layers in zip(sizes, parts, strict=True):
-            own, ranks = ranks[:size], ranks[size:]
-            stages.append(_stage(tuple(own), layers, micro_batch, split=draw(st.booleans()), cut=draw(st.booleans())))
-        replicas.append(Replica(stages=tuple(stages), micro_batch=micro_batch, micro_batches=draw(st.integers(1, 3))))
-    bucket_bytes = draw(st.sampled_from((None, 1, 50_000)))
-    plan = DeploymentPlan(replicas=tuple(replicas), bucket_bytes=bucket_bytes)
-    return Experiment(
-        scenario=Scenario(cluster=replace(cluster, hosts=hosts), model=TINY, batch=plan.samples, deployment=plan),
-        reshard=build("reshard", {"name": draw(st.sampled_from(("lcm", "hetauto", "alpacomm")))}),
-        schedule=build("schedule", {"name": draw(st.sampled_from(("gpipe", "one_f_one_b")))}),
-        topology=build("topology", {"name": draw(st.sampled_from(("one_switch", "clos", "rail")))}),
-        network=build("network", {"name": network}),
+    hosts = (*cluster.hosts, *cluster.hosts)
+    wired = tuple(
+        replace(
+            host,
+            scale_up=draw(st.sampled_from(("nvswitch", "full_mesh", "pcie"))),
+            nic=replace(host.nic, per_host=draw(st.sampled_from((None, 1, 2)))),
+        )
+        for host in hosts
+    )
+    made: ClusterSpec = replace(cluster, hosts=wired)
+    return made
+
+
+@st.composite
+def _replicas(draw: st.DrawFn, ranks: Iterator[int], chunks: int) -> Replica:
+    """One or two stages of one to three ranks, each with ``chunks`` virtual stages, in one group or two."""
+    stages, micro_batch = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    inner = st.lists(
+        st.integers(2, TINY.layers), min_size=stages * chunks - 1, max_size=stages * chunks - 1, unique=True
+    )
+    cuts = [1, *sorted(draw(inner)), TINY.layers + 1]
+    parts = [range(start, stop) for start, stop in pairwise(cuts)]
+    return Replica(
+        stages=tuple(draw(_stages(ranks, tuple(parts[s::stages]), micro_batch)) for s in range(stages)),
+        micro_batch=micro_batch,
+        micro_batches=draw(st.integers(1, 3)),
     )
 
 
-def _stage(ranks: tuple[int, ...], layers: range, micro_batch: int, *, split: bool, cut: bool) -> Stage:
-    if split and micro_batch == 2 and len(ranks) > 1:
-        groups: tuple[DeviceGroup, ...] = (
-            DeviceGroup(ranks=ranks[:1], samples=1),
-            DeviceGroup(ranks=ranks[1:], samples=1),
-        )
-    else:
-        groups = (DeviceGroup(ranks=ranks, samples=micro_batch),)
-    return Stage(groups=groups, layers=(layers,), sequence_parallel=cut)
+@st.composite
+def _stages(draw: st.DrawFn, ranks: Iterator[int], layers: tuple[range, ...], micro_batch: int) -> Stage:
+    own = tuple(next(ranks) for _ in range(draw(st.integers(1, 3))))
+    groups: tuple[DeviceGroup, ...] = (DeviceGroup(ranks=own, samples=micro_batch),)
+    if micro_batch > 1 and len(own) > 1 and draw(st.booleans()):
+        groups = (DeviceGroup(ranks=own[:1], samples=1), DeviceGroup(ranks=own[1:], samples=micro_batch - 1))
+    return Stage(groups=groups, layers=layers, sequence_parallel=draw(st.booleans()))

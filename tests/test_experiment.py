@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,13 @@ from hypothesis import given, settings
 
 from tests.account_checker import check_account
 from tests.examples import TINY, experiments, load, scenario
+from xsim.errors import PlanError
 from xsim.experiment import DoesNotFitError, Experiment, run
 from xsim.families import build, names
+from xsim.plan.comm import CommPlan, Transfer
+from xsim.plan.contracts import Estimate, Site
+from xsim.plan.layout import Layout
+from xsim.plan.reshard.lcm import Lcm
 from xsim.spec.cluster import ClusterSpec
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.model import ModelSpec
@@ -39,7 +45,7 @@ def test_every_combination_finishes_and_is_accounted_for(
     assert result.account.causes_ps.sum(axis=1).tolist() == [result.timeline.makespan_ps] * 10
 
 
-@settings(max_examples=settings.default.max_examples * 5 // 8)
+@settings(max_examples=settings().max_examples * 5 // 8)
 @given(experiment=experiments())
 def test_folding_changes_no_number(experiment: Experiment) -> None:
     folded, walked = run(experiment), run(replace(experiment, fold=False, verify=True))
@@ -53,7 +59,7 @@ def test_folding_changes_no_number(experiment: Experiment) -> None:
     assert folded.metrics == walked.metrics
 
 
-@settings(max_examples=settings.default.max_examples * 3 // 8)
+@settings(max_examples=settings().max_examples * 3 // 8)
 @given(experiment=experiments())
 def test_reuse_changes_no_number(experiment: Experiment) -> None:
     afresh = replace(experiment, network=build("network", {"name": "flow", "reuse": False}))
@@ -150,3 +156,43 @@ def test_fig4_is_folded_in_part_where_transfers_pass() -> None:
 
     whole = int((timeline.walk < 0).sum())
     assert 0 < whole < len(timeline.walk)
+
+
+class _Asks:
+    """A planner that tries the given deployment before it proposes it, and prices a transfer."""
+
+    def __init__(self) -> None:
+        self.estimates: list[Estimate] = []
+        self.prices_ps: list[int] = []
+
+    def plan(self, scenario: Scenario, site: Site) -> DeploymentPlan:
+        assert scenario.deployment is not None
+        self.estimates.append(site.simulate(scenario.deployment))
+        self.prices_ps.append(site.price(CommPlan((Transfer(0, 5, range(1000)),)), element_bytes=2))
+        return scenario.deployment
+
+
+def test_a_planner_may_simulate_and_price() -> None:
+    planner = _Asks()
+
+    result = run(Experiment(scenario=SMALL, planner=planner, memory="report"))
+
+    assert planner.estimates == [Estimate(training_time_ps=result.timeline.makespan_ps, fits=True)]
+    slowest = result.fabric.path_bandwidth_bytes_per_s(0, 5)
+    assert planner.prices_ps == [int(2000 / (slowest * 1e-12) + 0.5) + result.fabric.path_latency_ps(0, 5)]
+
+
+@dataclass(frozen=True)
+class _Forgets:
+    """A strategy that loses the last transfer of every hand-over."""
+
+    def move(self, source: Layout, target: Layout, site: Site) -> CommPlan:
+        return CommPlan(Lcm().move(source, target, site).steps[:-1])
+
+    def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        return Lcm().reduce(layouts, site)
+
+
+def test_a_wrong_strategy_is_blamed() -> None:
+    with pytest.raises(PlanError, match=r"_Forgets.move between ranks \[0, 1, 2\] and \[5, 6\]: .* rank \d+"):
+        run(Experiment(scenario=SMALL, reshard=_Forgets(), memory="report", verify=True))

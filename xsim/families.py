@@ -2,6 +2,9 @@
 
 ``xsim/plan/reshard/mine.py`` with one public dataclass is the option ``reshard=mine``; its fields, with defaults, are
 its options. A package outside this one offers members through the entry-point group ``xsim.<family>``.
+
+A member is imported when it is asked for and checked then: a broken file is an error of the option that it offers, and
+of no other.
 """
 
 from __future__ import annotations
@@ -9,18 +12,20 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import metadata
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from xsim.errors import SpecError
 
-__all__ = ["FAMILIES", "build", "member", "members", "names"]
+__all__ = ["FAMILIES", "build", "defaults", "member", "members", "names"]
 
 FAMILIES: Mapping[str, str] = {
     "planner": "xsim.plan.planner",
@@ -30,6 +35,17 @@ FAMILIES: Mapping[str, str] = {
     "compute": "xsim.plan.compute",
     "topology": "xsim.fabric.topology",
     "network": "xsim.sim.network",
+}
+
+
+_CONTRACTS: Mapping[str, str] = {
+    "planner": "xsim.plan.contracts:Planner",
+    "reshard": "xsim.plan.contracts:Reshard",
+    "collective": "xsim.plan.contracts:CollectiveAlgorithm",
+    "schedule": "xsim.plan.contracts:Schedule",
+    "compute": "xsim.plan.contracts:ComputeModel",
+    "topology": "xsim.fabric.fabric:Topology",
+    "network": "xsim.sim.contracts:NetworkBackend",
 }
 
 
@@ -47,24 +63,36 @@ def member(family: str, name: str) -> type:
     """The class behind ``family=name``.
 
     Raises:
-        SpecError: There is no such member; the message lists those there are.
+        SpecError: There is no such member (the message lists those there are), or its file keeps no member's rules.
     """
     if name not in names(family):
         near = difflib.get_close_matches(str(name), names(family), n=1)
         hint = f"did you mean {near[0]}?" if near else ""
         offered = f"choose one of {', '.join(names(family))}"
         raise SpecError(family, name, "there is no such option", f"{hint} {offered}".strip())
-    for entry in metadata.entry_points(group=f"xsim.{family}"):
-        if entry.name == name:
-            loaded: type = entry.load()
-            return loaded
-    return _only_public_class(importlib.import_module(f"{FAMILIES[family]}.{name}"))
+    others = {entry.name: entry for entry in metadata.entry_points(group=f"xsim.{family}")}
+    module = others[name].module if name in others else f"{FAMILIES[family]}.{name}"
+    try:
+        found: object = others[name].load() if name in others else _only_public_class(importlib.import_module(module))
+        problem = _problem(found, _methods(family))
+    except Exception as error:  # it is somebody's file: whatever it does while it loads is its error
+        problem = f"{type(error).__name__}: {error}"
+    if problem:
+        raise SpecError(family, name, f"{_file(module)}: {problem}", "correct that file, or choose another option")
+    assert isinstance(found, type)
+    return found
 
 
 def members(family: str) -> Iterator[tuple[str, type]]:
     """(option name, class) of each member of ``family``, in name order."""
     for name in names(family):
         yield name, member(family, name)
+
+
+def defaults(cls: type) -> dict[str, object]:
+    """The options of a member with the values that they have unless told otherwise."""
+    instance = cls()
+    return {field.name: getattr(instance, field.name) for field in dataclasses.fields(cls)}
 
 
 def build(family: str, node: Mapping[str, object]) -> Any:
@@ -104,12 +132,45 @@ def _fits(value: object, hint: object) -> bool:
     return isinstance(value, hint) if isinstance(hint, type) else True
 
 
-def _only_public_class(module: ModuleType) -> type:
+def _only_public_class(module: ModuleType) -> object:
     own = [
         cls
         for name, cls in inspect.getmembers(module, inspect.isclass)
         if cls.__module__ == module.__name__ and not name.startswith("_") and dataclasses.is_dataclass(cls)
     ]
     if len(own) != 1:
-        raise TypeError(f"{module.__name__} holds {len(own)} public dataclasses; a family's file holds exactly one")
+        raise TypeError(f"it holds {len(own)} public dataclasses; a member's file holds exactly one")
     return own[0]
+
+
+def _problem(cls: object, methods: Sequence[str]) -> str:
+    """Which rule of members ``cls`` breaks; empty if it keeps them all."""
+    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
+        return f"{cls!r} is no dataclass"
+    for field in dataclasses.fields(cls):
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            return f"the field {field.name!r} of {cls.__name__} has no default; every option needs one"
+    missing = [method for method in methods if not callable(getattr(cls, method, None))]
+    if missing:
+        return f"{cls.__name__} has no method {', '.join(missing)}; a member of this family has {', '.join(methods)}"
+    typing.get_type_hints(cls), cls()  # each raises what ``build`` would meet later
+    return ""
+
+
+def _methods(family: str) -> tuple[str, ...]:
+    """The methods that the contract of ``family`` asks for."""
+    module, _, name = _CONTRACTS[family].partition(":")
+    contract = getattr(importlib.import_module(module), name)
+    return tuple(method for method, value in vars(contract).items() if inspect.isfunction(value) and method[0] != "_")
+
+
+def _file(module: str) -> str:
+    """Where the source of ``module`` lies, for a message; its name if that is unknown."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except ImportError:
+        return module
+    if spec is None or spec.origin is None:
+        return module
+    path = Path(spec.origin)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

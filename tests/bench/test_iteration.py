@@ -7,6 +7,9 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from tests.account_checker import check_account
 from tests.examples import load
 from xsim.experiment import Experiment, Result, run
 from xsim.families import build
@@ -18,12 +21,12 @@ LIMIT_S, LIMIT_MB = 2.5, 600
 LIMIT_16K_S, LIMIT_16K_MB = 60, 4000
 
 
-def gpt3(network: str, hosts: int = 128) -> Experiment:
+def gpt3(network: str, hosts: int = 128, *, sequence_parallel: bool = False) -> Experiment:
     """TP8 PP16, 64 micro-batches per replica, 1F1B; DP 8 on 128 hosts of 8 devices."""
     cluster = load(ClusterSpec, "gpt3_1024")
     cluster = replace(cluster, hosts=(replace(cluster.hosts[0], count=hosts),))
     scenario = Scenario(cluster=cluster, model=load(ModelSpec, "gpt3_175b"), batch=64 * cluster.ranks // 128)
-    planner = build("planner", {"name": "uniform", "tp": 8, "pp": 16, "sequence_parallel": True})
+    planner = build("planner", {"name": "uniform", "tp": 8, "pp": 16, "sequence_parallel": sequence_parallel})
     return Experiment(scenario=scenario, planner=planner, network=build("network", {"name": network}), memory="report")
 
 
@@ -34,10 +37,14 @@ def check(result: Result, ranks: int) -> None:
     assert (result.account.causes_ps.sum(axis=1) == result.timeline.makespan_ps).all()
 
 
-def test_gpt3_on_1024_devices_flow(benchmark: Any) -> None:
-    result = benchmark.pedantic(run, args=(gpt3("flow"),), rounds=5, warmup_rounds=1)
+@pytest.mark.parametrize("sequence_parallel", [False, True])
+def test_gpt3_on_1024_devices_flow(benchmark: Any, sequence_parallel: bool) -> None:
+    experiment = gpt3("flow", sequence_parallel=sequence_parallel)
+
+    result = benchmark.pedantic(run, args=(experiment,), rounds=5, warmup_rounds=1)
 
     check(result, 1024)
+    check_account(result.workload, result.timeline, result.account)
     assert benchmark.stats.stats.median < LIMIT_S
 
 

@@ -1,0 +1,121 @@
+"""Rows of a sweep arranged for comparison: cases, and in each the options of one choice side by side."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+__all__ = ["COMPARED", "Case", "Comparison", "Failure", "Figures", "compare", "failures"]
+
+Case = tuple[str, ...]
+Row = Mapping[str, object]
+
+# What is compared first if it varies; what tells cases apart, in reading order.
+COMPARED = ("reshard", "collective", "schedule", "planner", "network", "topology", "compute", "point")
+CASE_COLUMNS = (
+    *("cluster", "model", "network", "deployment", "topology", "compute", "planner", "schedule", "collective"),
+    *("reshard", "point", "seed", "batch"),
+)
+ALWAYS = ("cluster", "model")
+SHOWN_OF_FAILURE = ("cluster", "model", "deployment", "reshard", "network", "point")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is compared of one run; ``fits`` tells whether its memory suffices."""
+
+    training_time_s: float
+    bubble_time_s: float
+    idle_time_s: float
+    fits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Runs that differ in one choice, side by side.
+
+    Attributes:
+        by: Column of that choice.
+        options: Its values, in table order.
+        columns: What tells the cases apart.
+        cases: Per case in which an option ran, named by its values of ``columns``, the figures of those that did.
+        without: Per case the status of the options that have no figures.
+    """
+
+    by: str
+    options: tuple[str, ...]
+    columns: tuple[str, ...]
+    cases: Mapping[Case, Mapping[str, Figures]]
+    without: Mapping[Case, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Runs that ended alike; ``example`` names the first of them."""
+
+    status: str
+    reason: str
+    count: int
+    example: str
+
+
+def compare(table: pa.Table, by: str | None = None) -> Comparison:
+    """The runs of ``table``, compared by the column ``by``, or by the first choice that varies.
+
+    A case of which no option ran is left out: ``failures`` tells why.
+    """
+    rows: list[Row] = table.to_pylist()
+    chosen = by or next((name for name in COMPARED if len({row[name] for row in rows}) > 1), COMPARED[0])
+    others = [name for name in CASE_COLUMNS if name != chosen]
+    alive = {_case(row, others) for row in rows if row["status"] == "ok"}
+    kept = [row for row in rows if _case(row, others) in alive]
+    columns = _distinguishing(kept, others)
+    cases: dict[Case, dict[str, Figures]] = {_case(row, columns): {} for row in kept}
+    without: dict[Case, dict[str, str]] = defaultdict(dict)
+    for row in kept:
+        case, option = _case(row, columns), _shown(row[chosen])
+        if row["status"] == "ok":
+            cases[case][option] = _figures(row)
+        else:
+            without[case][option] = str(row["status"])
+    options = tuple(dict.fromkeys(_shown(row[chosen]) for row in kept))
+    return Comparison(chosen, options, columns, cases, without)
+
+
+def failures(table: pa.Table) -> list[Failure]:
+    """The runs that did not end well, by status and reason, most frequent first."""
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in table.to_pylist():
+        if row["status"] != "ok":
+            shown = (_shown(row[name]) for name in SHOWN_OF_FAILURE)
+            groups[row["status"], row["reason"]].append("/".join(filter(None, shown)))
+    found = [Failure(status, reason, len(runs), runs[0]) for (status, reason), runs in groups.items()]
+    return sorted(found, key=lambda failure: (-failure.count, failure.status, failure.reason))
+
+
+def _figures(row: Row) -> Figures:
+    times = (float(str(row[f"{name}_time_s"])) for name in ("training", "bubble", "idle"))
+    return Figures(*times, fits=bool(row["fits"]))
+
+
+def _case(row: Row, columns: Sequence[str]) -> Case:
+    return tuple(_shown(row[name]) for name in columns)
+
+
+def _distinguishing(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
+    """Those of ``names`` that tell rows apart which the names before them do not."""
+    kept = [name for name in ALWAYS if name in names]
+    for name in names:
+        if name in kept:
+            continue
+        before = len({_case(row, kept) for row in rows})
+        if len({_case(row, (*kept, name)) for row in rows}) > before:
+            kept.append(name)
+    return tuple(kept)
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,87 @@
+"""What the commands share: exit codes, errors as one line, and how to start another of them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from xsim.errors import SpecError, XsimError
+
+__all__ = ["CONFIG_ERROR", "INTERRUPTED", "UNREAD", "Main", "exits", "starts", "tell"]
+
+CONFIG_ERROR = 2
+INTERRUPTED = 130
+UNREAD = 141  # as a shell reports SIGPIPE
+
+
+class Main(Protocol):
+    """A console script."""
+
+    def __call__(self, argv: Sequence[str] | None = None) -> int:
+        """The exit code; without ``argv`` the process's own arguments are read."""
+
+
+def exits(main: Callable[[Sequence[str]], int]) -> Main:
+    """Turn ``main`` into a command: what the user can fix is one line on stderr and exit code 2."""
+
+    @functools.wraps(main)
+    def command(argv: Sequence[str] | None = None) -> int:
+        try:
+            code = main(sys.argv[1:] if argv is None else argv)
+            sys.stdout.flush()  # a pipe without a reader shows now, not when Python ends
+        except SpecError as error:
+            tell(f"error: {error}")
+            return CONFIG_ERROR
+        except XsimError as error:
+            tell(f"error: {error}")
+            return 1
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        except BrokenPipeError:  # the reader, head perhaps, has seen enough
+            _discard(sys.stdout.fileno())
+            return UNREAD
+        return code
+
+    return command
+
+
+def tell(text: str) -> None:
+    """Print ``text`` on stderr; work goes on if nobody reads that any more."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        _discard(sys.stderr.fileno())
+
+
+def starts(module: str) -> str:
+    """What to type to start ``module``, in the manner in which this process was started.
+
+    A console script names its neighbour, ``xsim-ui``; else it is ``python -m runners.ui``, with the path of the
+    interpreter if the shell would find another one.
+    """
+    own = Path(sys.argv[0])
+    if own.name.startswith("xsim-"):
+        return _typed(own.with_name(f"xsim-{module.rpartition('.')[2]}"))
+    return f"{_typed(Path(sys.executable))} -m {module}"
+
+
+def _typed(program: Path) -> str:
+    """The bare name of ``program`` if the shell finds it by that, else its path."""
+    path = program.absolute()
+    names = ("python", path.name) if path.name.startswith("python") else (path.name,)
+    for name in names:
+        found = shutil.which(name)
+        if found is not None and Path(found).parent == path.parent:
+            return name
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _discard(descriptor: int) -> None:
+    """Let everything written to ``descriptor`` vanish."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)

@@ -1,0 +1,80 @@
+"""The folder is the registry, and a broken file in it harms nobody but its own option."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from xsim import families
+from xsim.errors import SpecError
+from xsim.families import FAMILIES, build, defaults, member, names
+from xsim.plan import reshard
+
+GOOD = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Mine:
+    knob: int = 3
+    parts: tuple[int, ...] = (1, 2)
+    def move(self, source, target, site): ...
+    def reduce(self, layouts, site): ...
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder whose files are strategies beside those of the package."""
+    monkeypatch.setattr(reshard, "__path__", [*reshard.__path__, str(tmp_path)])
+    monkeypatch.chdir(tmp_path)
+    names.cache_clear()
+    yield tmp_path
+    names.cache_clear()
+
+
+def test_a_file_is_an_option(folder: Path) -> None:
+    (folder / "fine.py").write_text(GOOD)
+
+    assert {"fine", "lcm"} <= set(names("reshard"))
+    assert defaults(member("reshard", "fine")) == {"knob": 3, "parts": (1, 2)}
+    assert build("reshard", {"name": "fine", "knob": 7}).knob == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("syntax", "def move(:", r"syntax.py: SyntaxError: invalid syntax \(syntax.py, line 1\)"),
+        ("importing", "import nothing_of_that_name", "importing.py: ModuleNotFoundError: No module named"),
+        ("empty", "", "empty.py: TypeError: it holds 0 public dataclasses; a member's file holds exactly one"),
+        ("twice", GOOD + GOOD.replace("Mine", "Other"), "twice.py: TypeError: it holds 2 public dataclasses"),
+        ("bare", GOOD.replace("int = 3", "int"), "bare.py: the field 'knob' of Mine has no default"),
+        ("half", GOOD.replace("def reduce", "def reduces"), "half.py: Mine has no method reduce; a member of this"),
+        ("typo", GOOD.replace("knob: int", "knob: 'integer'"), "typo.py: NameError: name 'integer' is not defined"),
+        ("raises", GOOD + "    def __post_init__(self): 1 / 0", "raises.py: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_broken_file_is_an_error_of_its_own_option(folder: Path, name: str, text: str, problem: str) -> None:
+    (folder / f"{name}.py").write_text(text)
+
+    with pytest.raises(SpecError, match=f"reshard = '{name}': {problem}.*; correct that file, or choose another"):
+        member("reshard", name)
+    assert member("reshard", "lcm").__name__ == "Lcm"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_member_keeps_the_rules(family: str) -> None:
+    assert [name for name, _ in families.members(family)] == list(names(family))
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ({"name": "lmc"}, "reshard = 'lmc': there is no such option; did you mean lcm"),
+        ({"name": "lcm", "knob": 1}, "reshard.knob = 1: lcm has no such option"),
+    ],
+)
+def test_a_wrong_node_is_refused(node: dict[str, object], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        build("reshard", node)
