@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["COMPARED", "Case", "Comparison", "Failure", "Figures", "compare", "failures"]
 
 Case = tuple[str, ...]
-Row = Mapping[str, object]
+Row = Mapping[str, Any]
 
 # What is compared first if it varies; what tells cases apart, in reading order.
 COMPARED = ("reshard", "collective", "schedule", "planner", "network", "topology", "compute", "point")
@@ -97,8 +99,7 @@ def failures(table: pa.Table) -> list[Failure]:
 
 
 def _figures(row: Row) -> Figures:
-    times = (float(str(row[f"{name}_time_s"])) for name in ("training", "bubble", "idle"))
-    return Figures(*times, fits=bool(row["fits"]))
+    return Figures(row["training_time_s"], row["bubble_time_s"], row["idle_time_s"], bool(row["fits"]))
 
 
 def _case(row: Row, columns: Sequence[str]) -> Case:

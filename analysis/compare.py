@@ -6,18 +6,17 @@ python -m analysis.compare outputs/hetero_llama
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from analysis.cases import COMPARED, Case, Comparison, Figures, compare, failures
 from analysis.command import exits
+from analysis.screen import decimals, fits, print_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from analysis.cases import Case, Comparison, Figures
 
 __all__ = ["main", "show"]
 
@@ -25,7 +24,6 @@ LEGEND = """\
 fastest: all options whose times print alike; "-": only one ran
 slowest: how many times as long as the fastest the slowest option takes"""
 MISFIT = "*: does not fit the memory of its devices"
-DIGITS = 4  # significant ones, of the shortest training time
 
 
 @exits
@@ -33,16 +31,11 @@ def main(argv: Sequence[str]) -> int:
     """Print the table and draw the figure of a sweep's folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of a sweep: outputs/<grid>")
-    parser.add_argument(
-        "--by", metavar="CHOICE", help="what to compare, such as schedule; default: the first that varies"
-    )
+    parser.add_argument("--by", choices=COMPARED, help="what to compare; default: the first that varies")
     parser.add_argument("--all", action="store_true", help="also runs that only earlier sweeps of the folder asked for")
     given = parser.parse_args(argv)
-    from analysis.cases import COMPARED, compare
     from analysis.tables import select
 
-    if given.by not in (None, *COMPARED):
-        parser.error(f"--by {given.by}: choose one of {', '.join(COMPARED)}")
     found = select(given.folder, everything=given.all)
     show(found.table, given.by)
     for note in found.notes():
@@ -58,8 +51,6 @@ def main(argv: Sequence[str]) -> int:
 
 def show(table: pa.Table, by: str | None = None, file: TextIO | None = None) -> None:
     """Print the comparison and what went wrong."""
-    from analysis.cases import compare, failures
-
     out = file or sys.stdout
     found = compare(table, by)
     if found.cases:
@@ -72,10 +63,8 @@ def show(table: pa.Table, by: str | None = None, file: TextIO | None = None) -> 
 
 def _print_cases(found: Comparison, out: TextIO) -> None:
     """A row per case where there is room for it, else a row per case and option."""
-    from analysis.screen import fits, print_table
-
-    decimals = _decimals(found)
-    times, bubbles = list(_times(found, decimals)), list(_bubbles(found, decimals))
+    places = decimals(min(entry.training_time_s for runs in found.cases.values() for entry in runs.values()))
+    times, bubbles = list(_times(found, places)), list(_bubbles(found, places))
     time_columns = [*found.columns, *found.options, "fastest", "slowest"]
     if fits(time_columns, times, out):
         print("training time [s]", file=out)
@@ -85,24 +74,24 @@ def _print_cases(found: Comparison, out: TextIO) -> None:
         print(f"\n{LEGEND}", file=out)
     else:
         numbers = ["time [s]", "bubble [s]", "behind"]
-        print_table([*found.columns, found.by, *numbers], _long(found, decimals), numbers=numbers, file=out)
+        print_table([*found.columns, found.by, *numbers], _long(found, places), numbers=numbers, file=out)
         print("behind: how much longer than the fastest option", file=out)
     if any(not entry.fits for runs in found.cases.values() for entry in runs.values()):
         print(MISFIT, file=out)
 
 
-def _times(found: Comparison, decimals: int) -> Iterator[list[str]]:
+def _times(found: Comparison, places: int) -> Iterator[list[str]]:
     for case, runs in found.cases.items():
-        cells = [_time(found, case, option, decimals) for option in found.options]
-        yield [*case, *cells, *_fastest(runs, decimals)]
+        cells = [_time(found, case, option, places) for option in found.options]
+        yield [*case, *cells, *_fastest(runs, places)]
 
 
-def _bubbles(found: Comparison, decimals: int) -> Iterator[list[str]]:
+def _bubbles(found: Comparison, places: int) -> Iterator[list[str]]:
     for case in found.cases:
-        yield [*case, *(_bubble(found, case, option, decimals) for option in found.options)]
+        yield [*case, *(_bubble(found, case, option, places) for option in found.options)]
 
 
-def _long(found: Comparison, decimals: int) -> Iterator[list[str]]:
+def _long(found: Comparison, places: int) -> Iterator[list[str]]:
     """A row per case and option; a case is named once."""
     for case, runs in found.cases.items():
         name: Sequence[str] = case
@@ -110,38 +99,32 @@ def _long(found: Comparison, decimals: int) -> Iterator[list[str]]:
         for option in found.options:
             entry = runs.get(option)
             behind = "" if entry is None else f"{entry.training_time_s / best - 1:.2%}"
-            cells = (_time(found, case, option, decimals), _bubble(found, case, option, decimals), behind)
+            cells = (_time(found, case, option, places), _bubble(found, case, option, places), behind)
             yield [*name, option, *cells]
             name = [""] * len(case)
 
 
-def _time(found: Comparison, case: Case, option: str, decimals: int) -> str:
+def _time(found: Comparison, case: Case, option: str, places: int) -> str:
     """The training time, marked if its memory does not suffice; why there is none; ``-`` if it was not asked for."""
     entry = found.cases[case].get(option)
     if entry is None:
         return found.without.get(case, {}).get(option, "-")
-    return f"{entry.training_time_s:.{decimals}f}{'' if entry.fits else '*'}"
+    return f"{entry.training_time_s:.{places}f}{'' if entry.fits else '*'}"
 
 
-def _bubble(found: Comparison, case: Case, option: str, decimals: int) -> str:
+def _bubble(found: Comparison, case: Case, option: str, places: int) -> str:
     entry = found.cases[case].get(option)
-    return "-" if entry is None else f"{entry.bubble_time_s:.{decimals}f}"
+    return "-" if entry is None else f"{entry.bubble_time_s:.{places}f}"
 
 
-def _fastest(runs: Mapping[str, Figures], decimals: int) -> tuple[str, str]:
+def _fastest(runs: Mapping[str, Figures], places: int) -> tuple[str, str]:
     """Who is fastest, and the slowest's time over theirs; dashes where there is nothing to compare."""
     if len(runs) == 1:
         return "-", "-"
     times = {option: entry.training_time_s for option, entry in runs.items()}
     best = min(times.values())
-    first = [option for option, time_s in times.items() if f"{time_s:.{decimals}f}" == f"{best:.{decimals}f}"]
+    first = [option for option, time_s in times.items() if f"{time_s:.{places}f}" == f"{best:.{places}f}"]
     return "all equal" if len(first) == len(times) else ", ".join(first), f"{max(times.values()) / best:.3f}x"
-
-
-def _decimals(found: Comparison) -> int:
-    """So many that every training time shows ``DIGITS`` significant digits, at least as many as that."""
-    shortest = min(entry.training_time_s for runs in found.cases.values() for entry in runs.values())
-    return max(DIGITS, DIGITS - 1 - math.floor(math.log10(shortest)))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ No cell is ever cut: where the terminal is too narrow texts fold, and numbers st
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -13,8 +14,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["fits", "print_table"]
+__all__ = ["counted", "decimals", "fits", "print_table"]
 
+DIGITS = 4
 PLAIN_WIDTH = 240  # where no terminal folds lines
 
 
@@ -38,6 +40,24 @@ def fits(columns: Sequence[str], rows: Iterable[Sequence[str]], file: TextIO) ->
     unlimited = console.options.update(max_width=10_000)
     table = _table(columns, list(rows), (), drawn=file.isatty())
     return Measurement.get(console, unlimited, table).maximum <= console.width
+
+
+def counted(count: int, noun: str) -> str:
+    """The count with its noun.
+
+    >>> counted(1, "row"), counted(0, "row")
+    ('1 row', '0 rows')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def decimals(smallest: float) -> int:
+    """Decimals that show ``smallest`` with ``DIGITS`` significant digits, and at least as many decimals as that.
+
+    >>> decimals(2.9765), decimals(0.0012)
+    (4, 6)
+    """
+    return max(DIGITS, DIGITS - 1 - math.floor(math.log10(smallest)))
 
 
 def _console(out: TextIO) -> Console:

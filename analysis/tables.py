@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from analysis.screen import counted
 from xsim.errors import SpecError
 
 __all__ = ["MANIFEST", "RUNS", "SWEEP", "TABLE", "Selection", "load", "rows_of", "select"]
@@ -71,9 +72,9 @@ class Selection:
     def notes(self) -> Iterator[str]:
         """A sentence for each kind of run that is left out."""
         if self.unasked:
-            yield f"{self.unasked} rows of earlier sweeps are not shown; --all shows them"
+            yield f"{counted(self.unasked, 'row')} of earlier sweeps not shown; --all shows everything"
         if self.older:
-            yield f"{self.older} rows of an earlier version of the simulator are hidden"
+            yield f"{counted(self.older, 'row')} of an earlier version of the simulator hidden"
 
 
 def select(folder: str | os.PathLike[str], *, everything: bool = False) -> Selection:

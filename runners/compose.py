@@ -11,10 +11,15 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runners import options
 from runners.cli import Setting
 from xsim.errors import SpecError
+from xsim.families import FAMILIES
+
+if TYPE_CHECKING:
+    from yaml import YAMLError
 
 __all__ = ["Composer", "Plain", "delete", "place", "session"]
 
@@ -50,6 +55,7 @@ class Composer:
         from hydra.errors import HydraException
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
+        from yaml import YAMLError
 
         search = ",".join(f"'file://{folder}'" for folder in self.config_dirs)
         chosen = [f"~{group}" if option is None else f"{group}={option}" for group, option in groups.items()]
@@ -62,6 +68,10 @@ class Composer:
             )
         except (HydraException, OmegaConfBaseException) as error:
             raise SpecError("config", " ".join(texts[1:]), _first_line(error), "correct the file or option") from None
+        except YAMLError as error:
+            raise _unreadable(error) from None
+        except UnicodeDecodeError as error:
+            raise SpecError("config", " ".join(texts[1:]), f"a file is no text: {error}", "save it as UTF-8") from None
         assert isinstance(plain, dict)
         named = {str(group): None if name is None else str(name) for group, name in choices.items()}
         config_plain = {str(key): value for key, value in plain.items()}
@@ -78,10 +88,15 @@ class Composer:
     def joined(self, base: Plain, groups: Mapping[str, object], values: Sequence[Setting]) -> Plain:
         """``base`` with the options of ``groups`` and then ``values``, resolved.
 
+        The members of the families among ``groups`` are loaded and spelled out with all their options.
+
         Raises:
             SpecError: A key that the chosen options do not have, or an interpolation that leads nowhere.
         """
         config: Plain = base | {group: self.option(group, name) for group, name in groups.items()}
+        for family in FAMILIES:
+            if family in groups:
+                config[family] = _checked_member(family, config[family], values)
         for setting in values:
             if setting.verb == "delete":
                 delete(config, setting.key)
@@ -89,6 +104,17 @@ class Composer:
                 place(config, setting.key, setting.values[0], add=setting.verb == "add")
         _refuse_code(config, "")
         return _resolved(config)
+
+
+def _checked_member(family: str, node: object, values: Sequence[Setting]) -> object:
+    """``node`` spelled out, if it can have all of ``values`` that are meant for it."""
+    if not isinstance(node, dict):
+        return node
+    full = options.spelled_out(family, node)
+    for setting in values:
+        if setting.key.startswith(f"{family}."):
+            options.check_member_option(family, full, setting.key, setting.values[0] if setting.values else "")
+    return full
 
 
 def _node(config: Plain, group: str) -> Plain | None:
@@ -190,6 +216,22 @@ def _refuse_code(node: object, path: str) -> None:
     elif isinstance(node, list):
         for index, value in enumerate(node):
             _refuse_code(value, f"{path}{index}.")
+
+
+def _unreadable(error: YAMLError) -> SpecError:
+    """Where and why a file is not YAML."""
+    from yaml import MarkedYAMLError
+
+    mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
+    if mark is None or not isinstance(error, MarkedYAMLError):
+        return SpecError("config", "", _first_line(error), "write the file as YAML")
+    place = f"{mark.name}:{mark.line + 1}:{mark.column + 1}"
+    return SpecError(place, _line(mark.name, mark.line), str(error.problem), "correct the YAML there")
+
+
+def _line(file: str, number: int) -> str:
+    lines = Path(file).read_text(errors="replace").splitlines()
+    return lines[number].strip() if number < len(lines) else ""
 
 
 def _first_line(error: Exception) -> str:

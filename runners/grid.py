@@ -21,7 +21,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from runners.options import near
+from runners.options import GROUPS, ROOT, near
 from xsim.errors import SpecError
 
 __all__ = ["Choice", "Grid", "expand", "grid_from_plain", "pin"]
@@ -83,18 +83,22 @@ def grid_from_plain(section: object, several: Callable[[str, str], Values]) -> G
     for key in fields:
         if key not in _SECTION:
             fix = f"{near(key, _SECTION)}a grid has {', '.join(_SECTION)}"
+            if key in ("grid", *GROUPS, *ROOT):
+                fix = "a grid's file that sets keys beside its axes begins with the line: # @package _global_"
             raise SpecError(f"grid.{key}", fields[key], "there is no such key", fix)
 
     def values(path: str, node: object) -> dict[str, Values]:
         found = _mapping(path, node)
         return {key: _values(f"{path}.{key}", key, value, several) for key, value in found.items()}
 
-    return Grid(
+    grid = Grid(
         axes=values("grid.axes", fields.get("axes") or {}),
         zipped=tuple(values(f"grid.zip[{i}]", node) for i, node in _entries("grid.zip", fields)),
         exclude=tuple(values(f"grid.exclude[{i}]", node) for i, node in _entries("grid.exclude", fields)),
         include=tuple(_mapping(f"grid.include[{i}]", node) for i, node in _entries("grid.include", fields)),
     )
+    _check_rules(grid)
+    return grid
 
 
 def pin(grid: Grid, key: str, values: Values) -> Grid:
@@ -139,6 +143,18 @@ def expand(grid: Grid) -> tuple[Choice, ...]:
         fix = "name a grid (+grid=NAME), give a key several values, or exclude less"
         raise SpecError("grid", sizes or "no axes", "it has no points", fix)
     return tuple(distinct.values())
+
+
+def _check_rules(grid: Grid) -> None:
+    """Refuse a rule that drops nothing since it names a value that its axis does not have."""
+    offered = {key: values for block in (*grid.zipped, grid.axes) for key, values in block.items()}
+    for number, rule in enumerate(grid.exclude):
+        for key, values in rule.items():
+            for value in values:
+                if value not in offered[key]:
+                    known = list(dict.fromkeys(map(str, offered[key])))
+                    fix = f"{near(value, known)}it has {', '.join(known)}"
+                    raise SpecError(f"grid.exclude[{number}].{key}", value, "the axis has no such value", fix)
 
 
 def _merged(parts: tuple[Choice, ...]) -> Choice:

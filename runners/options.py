@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,7 +9,21 @@ from pathlib import Path
 from xsim import families
 from xsim.errors import SpecError
 
-__all__ = ["CONF", "DATA", "GROUPS", "LABELS", "ROOT", "check_choice", "check_key", "near", "offered", "store_members"]
+__all__ = [
+    "CONF",
+    "DATA",
+    "GROUPS",
+    "LABELS",
+    "PRESETS",
+    "ROOT",
+    "check_choice",
+    "check_key",
+    "check_member_option",
+    "near",
+    "offered",
+    "spelled_out",
+    "store_members",
+]
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 
@@ -42,13 +55,23 @@ def offered(group: str, config_dirs: Iterable[Path] = ()) -> tuple[str, ...]:
 
 
 def store_members() -> None:
-    """Put ``{name, option: default ...}`` of every member into Hydra's config store, one group per family."""
+    """Put ``{name: ...}`` of every member into Hydra's config store, one group per family; none is imported."""
     from hydra.core.config_store import ConfigStore
 
     store = ConfigStore.instance()
     for family in families.FAMILIES:
-        for name, cls in families.members(family):
-            store.store(group=family, name=name, node={"name": name} | _defaults(cls))
+        for name in families.names(family):
+            store.store(group=family, name=name, node={"name": name})
+
+
+def spelled_out(family: str, node: Mapping[str, object]) -> dict[str, object]:
+    """``node`` with the defaults of the options that it does not give.
+
+    Raises:
+        SpecError: There is no such member, or its file is broken.
+    """
+    values = families.defaults(families.member(family, str(node.get("name"))))
+    return dict(node) | {key: _listed(value) for key, value in values.items() if key not in node}
 
 
 def check_choice(group: str, option: object, config_dirs: Iterable[Path] = ()) -> None:
@@ -69,15 +92,32 @@ def check_key(key: str, value: object) -> None:
         raise SpecError(key, value, "there is no such key", f"{near(first, known)}the keys are {', '.join(known)}")
 
 
+def check_member_option(family: str, node: Mapping[str, object], key: str, value: object) -> None:
+    """Refuse an option of a family that the chosen member, described by ``node``, does not have."""
+    option = key.split(".")[1]
+    if option in node:
+        return
+    having = [name for name in families.names(family) if option in _options(family, name)]
+    own = ", ".join(name for name in node if name != "name")
+    fix = " and ".join(f"{family}={name}" for name in having) + f" {'have' if len(having) > 1 else 'has'} it"
+    if not having:
+        fix = f"{near(option, node)}{f'it has {own}' if own else 'it has none'}"
+    raise SpecError(key, value, f"{family}={node.get('name')} has no option {option}", fix)
+
+
 def near(name: object, known: Iterable[str]) -> str:
     """``did you mean flow? `` or nothing."""
     found = difflib.get_close_matches(str(name), list(known), n=1)
     return f"did you mean {found[0]}? " if found else ""
 
 
-def _defaults(cls: type) -> dict[str, object]:
-    defaults: dict[str, object] = {}
-    for field in dataclasses.fields(cls):
-        made = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        defaults[field.name] = list(made) if isinstance(made, tuple) else made
-    return defaults
+def _options(family: str, name: str) -> Mapping[str, object]:
+    """Options of a member for a message: of one that cannot be loaded none are known."""
+    try:
+        return families.defaults(families.member(family, name))
+    except SpecError:
+        return {}
+
+
+def _listed(value: object) -> object:
+    return list(map(_listed, value)) if isinstance(value, tuple) else value

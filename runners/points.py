@@ -13,6 +13,7 @@ from runners.grid import Choice, Grid, expand, grid_from_plain, pin
 from runners.inputs import INPUT_KEYS, code_hash, key_of, read, resolved
 from runners.settings import SETTING_KEYS, Settings
 from xsim.errors import SpecError
+from xsim.families import FAMILIES
 
 __all__ = ["Plan", "Point", "plan_single", "plan_sweep"]
 
@@ -26,7 +27,7 @@ class Point:
 
     Attributes:
         labels: Option name per group of the experiment.
-        choice: What else the sweep varies, as text.
+        choice: What else was set or varies, as text.
         config: Plain data, everything resolved: what a worker receives.
         config_json: The typed experiment spelled out, canonical.
         contradiction: Why the experiment cannot exist; absent for a sound one.
@@ -116,8 +117,8 @@ def composed(command: Command) -> Plain:
     with session():
         composer = _composer(command)
         asked = _sorted(command, _grid(command, composer))
-        base, _ = composer.base(asked.groups)
-        return composer.joined(base, {}, [*asked.values, *asked.settings])
+        base, named = composer.base(asked.groups)
+        return composer.joined(base, _members(named), [*asked.values, *asked.settings])
 
 
 def _composer(command: Command) -> Composer:
@@ -175,7 +176,7 @@ def _point(
     values: Sequence[Setting],
     choice: Choice,
 ) -> Point:
-    groups = {key: value for key, value in choice.items() if key in options.LABELS}
+    groups = _members(named) | {key: value for key, value in choice.items() if key in options.LABELS}
     more = {key.removeprefix("+"): value for key, value in choice.items() if key not in options.LABELS}
     chosen = [Setting(k.removeprefix("+"), (v,), "add" if k[0] == "+" else "set") for k, v in choice.items()]
     config = composer.joined(base, groups, [*values, *(s for s in chosen if s.key in more)])
@@ -193,10 +194,10 @@ def _point(
     try:
         inputs.experiment()
     except SpecError as error:
-        contradiction = error
+        contradiction = _advised(error, labels["deployment"])
     return Point(
         labels=labels,
-        choice=", ".join(f"{key}={value}" for key, value in more.items() if key not in OWN_COLUMN),
+        choice=_choice(values, more),
         config=plain,
         key=key_of(config_json, code_hash()),
         code=code_hash(),
@@ -205,6 +206,27 @@ def _point(
         batch=inputs.batch,
         contradiction=contradiction,
     )
+
+
+def _choice(values: Sequence[Setting], more: dict[str, object]) -> str:
+    """What distinguishes a point beside its options and the columns of its own."""
+    fixed = {setting.key: setting.values[0] for setting in values if setting.values}
+    deleted = [f"~{setting.key}" for setting in values if not setting.values]
+    shown = [f"{key}={value}" for key, value in (fixed | more).items() if key not in OWN_COLUMN]
+    return ", ".join([*shown, *deleted])
+
+
+def _members(named: Mapping[str, str | None]) -> dict[str, object]:
+    """The chosen member of each family that has one."""
+    return {family: named[family] for family in FAMILIES if named.get(family) is not None}
+
+
+def _advised(error: SpecError, deployment: str | None) -> SpecError:
+    """A deployment that contradicts model or cluster may be right, and they the wrong ones for it."""
+    if deployment is None or not error.field.startswith("deployment."):
+        return error
+    fix = f"{error.fix}, or choose the model and cluster that {deployment} was written for"
+    return SpecError(error.field, error.value, error.problem, fix)
 
 
 def _name(option: object) -> str | None:

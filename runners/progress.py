@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 import time
 from collections import Counter
@@ -9,6 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from analysis.command import tell
+from analysis.screen import counted
 
 __all__ = ["Count", "Progress", "progress"]
 
@@ -28,13 +32,19 @@ class Count:
     total: int
     workers: int
     done: Counter[str] = field(default_factory=Counter)
-    wall_s: float = 0.0
     started_s: float = field(default_factory=time.monotonic)
+    _first_s: dict[int, float] = field(default_factory=dict)
+    _later_s: list[float] = field(default_factory=list)
 
-    def add(self, status: str, wall_s: float) -> None:
-        """One more point ended."""
+    def add(self, status: str, wall_s: float, worker: int) -> None:
+        """One more point ended; the number of its worker is negative if it did not have to be simulated."""
         self.done[status] += 1
-        self.wall_s += wall_s
+        if worker < 0:
+            return
+        if worker in self._first_s:
+            self._later_s.append(wall_s)
+        else:
+            self._first_s[worker] = wall_s
 
     @property
     def left(self) -> int:
@@ -43,9 +53,9 @@ class Count:
 
     @property
     def eta_s(self) -> float | None:
-        """Expected seconds to the end, from the mean of the points so far."""
-        ended = self.done.total()
-        return self.wall_s / ended * self.left / self.workers if ended else None
+        """Expected seconds to the end: the mean of the points so far, without the first, slow one of each worker."""
+        known = self._later_s or list(self._first_s.values())
+        return statistics.fmean(known) * self.left / self.workers if known else None
 
     def __str__(self) -> str:
         states = ", ".join(f"{count} {status}" for status, count in sorted(self.done.items())) or "none yet"
@@ -70,13 +80,15 @@ class _Lines:
         far = ended - self.last_done >= LINE_EVERY_SHARE * count.total
         if ended > self.last_done and (far or now_s - self.last_s > LINE_EVERY_S):
             self.last_s, self.last_done = now_s, ended
-            print(f"[{now_s - count.started_s:6.1f} s] {count}", file=sys.stderr, flush=True)
+            tell(f"[{now_s - count.started_s:6.1f} s] {count}")
 
 
 @contextmanager
-def progress(total: int) -> Iterator[Progress]:
+def progress(count: Count) -> Iterator[Progress]:
     """The display that suits stderr."""
     if not sys.stderr.isatty():
+        work = f"{counted(count.workers, 'worker')} for {counted(count.total, 'point')}"
+        tell(f"starting {work}; the first of each compiles the simulator")
         yield _Lines()
         return
     from rich.console import Console
@@ -84,7 +96,7 @@ def progress(total: int) -> Iterator[Progress]:
     from rich.progress import Progress as Bar
 
     with Bar(BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task("starting workers", total=total)
+        task = bar.add_task(f"starting {counted(count.workers, 'worker')}", total=count.total)
 
         class _Shown:
             def show(self, count: Count) -> None:

@@ -1,28 +1,21 @@
 """Run one experiment and explain where its time went.
 
 python -m runners.run
-python -m runners.run cluster=h100x8_a100x1 deployment=h100x8_a100x1_7b reshard=hetauto memory=report
+python -m runners.run cluster=h100x8_a100x1 deployment=h100x8_a100x1_7b reshard=hetauto
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.command import CONFIG_ERROR, exits, starts
+from analysis.command import CONFIG_ERROR, exits, starts, tell
 from runners.cli import read_command, replaced
 
 if TYPE_CHECKING:
-    from runners.points import Plan, Point
-    from xsim.experiment import Experiment, Result
-    from xsim.tables import Table
+    from runners.points import Plan
 
-TRACED_RANKS = 64  # a timeline of 1024 ranks would be a file of 700 MB
-
-CAUSES = ("compute", "optimizer", "tp_comm", "dp_comm", "bubble", "idle")
+__all__ = ["main"]
 
 
 @exits
@@ -38,13 +31,18 @@ def main(argv: Sequence[str]) -> int:
         return 0
     plan = plan_single(command)
     if plan.settings.dry_run:
-        print(f"{plan.points[0].key}  {plan.points[0].title}")
+        from runners.preview import line
+
+        print(line(plan.points[0]))
         return 0
-    return _run(plan)
+    return _run(plan, argv)
 
 
-def _run(plan: Plan) -> int:
+def _run(plan: Plan, argv: Sequence[str]) -> int:
+    from runners.detail import traced, write_detail
+    from runners.explain import explain
     from runners.inputs import read
+    from runners.options import offered
     from runners.store import Store, row_of
     from runners.worker import attempted
     from xsim.experiment import run
@@ -53,86 +51,23 @@ def _run(plan: Plan) -> int:
     experiment = read(point.config).experiment()
     result, outcome = attempted(lambda: run(experiment))
     if result is None:
-        print(f"error: {outcome['reason']}", file=sys.stderr)
+        tell(f"error: {outcome['reason']}")
         if outcome["status"] in ("invalid", "does_not_fit"):
             return CONFIG_ERROR
-        print(outcome["details"], file=sys.stderr, end="")
+        tell(outcome["details"].rstrip())
         return 1
     store = Store(plan.settings.out / plan.name)
     store.begin({"code": point.code, "points": [{"key": point.key, **point.labels}]}, again=[])
     store.write(row_of(point, outcome, worker=0, attempt=1))
     detail = store.folder / "detail" / point.key
-    _write_detail(detail, experiment, result)
-    _show(point, result, detail)
-    return 0
-
-
-def _write_detail(folder: Path, experiment: Experiment, result: Result) -> None:
-    from runners.store import write_whole
-    from xsim.tables import link_table, operator_table, rank_table
-    from xsim.trace import trace_events
-
-    scenario, timeline = experiment.scenario, result.timeline
-    tables = {
-        "ranks": rank_table(scenario, result.workload, timeline, result.account, result.memory),
-        "operators": operator_table(result.account),
-        "links": link_table(result.fabric, result.network, timeline.makespan_ps),
-    }
-    for name, columns in tables.items():
-        write_whole(folder / f"{name}.parquet", _parquet(columns))
-    events = trace_events(result.workload, timeline, scenario, _traced(result))
-    write_whole(folder / "trace.json", json.dumps({"traceEvents": events}, separators=(",", ":")).encode())
-
-
-def _traced(result: Result) -> frozenset[int] | None:
-    """Ranks in the timeline: all of a small deployment (None), else the first of each group of the first replica."""
-    if len(result.account.ranks) <= TRACED_RANKS:
-        return None
-    return frozenset(program.devices.ranks[0] for program in result.workload.programs if program.replica == 0)
-
-
-def _parquet(columns: Table) -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink, compression="zstd")
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def _show(point: Point, result: Result, detail: Path) -> None:
-    """The account by cause, then every other figure, then what to do next."""
-    from analysis.screen import print_table
-    from xsim.metrics import COLUMNS
-
-    row = result.metrics.row()
-    total = float(row["training_time_s"])
+    write_detail(detail, experiment, result)
     print(point.title)
-    account = []
-    for cause in CAUSES:
-        mean, largest = float(row[f"{cause}_time_s"]), float(row[f"{cause}_time_max_s"])
-        account.append([cause, f"{mean:.6f}", f"{mean / total:.2%}", f"{largest:.6f}"])
-    account.append(["training time", f"{total:.6f}", "100.00%", f"{total:.6f}"])
-    print_table(["per rank", "mean s", "share", "max s"], account, numbers=["mean s", "share", "max s"])
-    shown = {"training_time_s", *(f"{cause}_time{part}_s" for cause in CAUSES for part in ("", "_max"))}
-    rest = [column for column in COLUMNS if column.name not in shown and column.kind != "text"]
-    print()
-    print_table(
-        ["figure", "value", "unit", "meaning"],
-        [[column.name, _figure(row[column.name]), column.unit, column.doc] for column in rest],
-        numbers=["value"],
-    )
-    print(f"\nMemory: {row['memory_verdict']}")
-    print(f"Busiest link: {row['busiest_link']}")
+    explain(experiment, result)
     print(f"Tables per rank, operator and link: {detail}")
-    part = "" if _traced(result) is None else " (one rank per group of the first replica)"
+    part = "" if traced(result) is None else " (one rank per group of the first replica)"
     print(f"Timeline{part}: open {detail / 'trace.json'} in https://ui.perfetto.dev")
-    print("Compare strategies: python -m runners.sweep reshard=lcm,hetauto,alpacomm")
-
-
-def _figure(value: float | bool | str) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    print(f"Compare strategies: {starts('runners.sweep')} {replaced(argv, 'reshard', offered('reshard'))}")
+    return 0
 
 
 if __name__ == "__main__":

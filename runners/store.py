@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.tables import MANIFEST, RUNS, SWEEP, TABLE, load
+from analysis.tables import MANIFEST, RUNS, SWEEP, TABLE, load, rows_of
 from runners.inputs import SCHEMA_VERSION
 from runners.options import LABELS
 from runners.points import Point
-from runners.progress import Count
 from runners.worker import Outcome
 from xsim.metrics import COLUMNS
 
@@ -33,7 +32,7 @@ _IDENTITY = (
     ("status", "text", "", "ok, failed, timeout, crashed, out_of_memory, does_not_fit or invalid"),
     ("reason", "text", "", "why the status is not ok"),
     *((label, "text", "", f"name of the {label} option") for label in LABELS),
-    ("point", "text", "", "what else the sweep varied: model.seq_len=2048"),
+    ("point", "text", "", "what else was set or varied: model.seq_len=2048"),
     ("seed", "int", "1", "of everything random"),
     ("batch", "int", "1", "samples per iteration"),
 )
@@ -98,11 +97,13 @@ class Store:
         table = self._all()
         return dict(zip(table["key"].to_pylist(), table["status"].to_pylist(), strict=True))
 
-    def rows(self, keys: Collection[str]) -> pa.Table:
+    def older(self, code: str) -> int:
+        """How many rows another version of the simulator than ``code`` wrote."""
+        return sum(other != code for other in self._all()["code"].to_pylist())
+
+    def rows(self, keys: Iterable[str]) -> pa.Table:
         """The rows of ``keys``, in their order."""
-        table = self._all()
-        position = {key: index for index, key in enumerate(table["key"].to_pylist())}
-        return table.take([position[key] for key in keys if key in position])
+        return rows_of(self._all(), keys)
 
     def begin(self, asked: Mapping[str, object], again: Collection[str]) -> None:
         """Note what was asked. The rows of ``again`` are to be replaced: the compacted table may not shadow them."""
@@ -119,9 +120,9 @@ class Store:
         key = str(row["key"])
         write_whole(self.folder / RUNS / key[:2] / f"{key}.arrow", sink.getvalue().to_pybytes())
 
-    def progress(self, state: str, count: Count) -> None:
-        """Where the sweep stands, for other programs."""
-        status = {"state": state, "total": count.total, "done": dict(count.done), "eta_s": count.eta_s}
+    def note(self, state: str, total: int, done: Mapping[str, int], eta_s: float | None) -> None:
+        """Where the sweep stands, for other programs: of its ``total`` points, how many ended with which status."""
+        status = {"state": state, "total": total, "done": dict(done), "eta_s": eta_s}
         write_whole(self.folder / "status.json", _json(status))
 
     def compact(self) -> None:

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import signal
 import sys
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING
 
 from analysis.command import INTERRUPTED, exits, starts, tell
+from analysis.screen import counted
 from runners.cli import read_command
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from runners.points import Plan, Point
     from runners.pool import Finished
+    from runners.progress import Count
     from runners.store import Store
     from runners.track import Tracker
 
@@ -47,16 +51,13 @@ def main(argv: Sequence[str]) -> int:
         return 0
     plan = plan_sweep(command)
     if plan.settings.dry_run:
-        _list(plan.points)
+        from runners.preview import line
+
+        for point in plan.points:
+            print(line(point))
+        tell(counted(len(plan.points), "point"))
         return 0
     return _run(plan, argv)
-
-
-def _list(points: Sequence[Point]) -> None:
-    for point in points:
-        problem = f"  invalid: {point.contradiction}" if point.contradiction else ""
-        print(f"{point.key}  {point.title}{problem}")
-    print(f"{len(points)} points", file=sys.stderr)
 
 
 def _run(plan: Plan, argv: Sequence[str]) -> int:
@@ -65,21 +66,30 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     store = Store(plan.settings.out / plan.name)
     known = store.known()
     missing = [point for point in plan.points if _is_due(known.get(point.key), retry=plan.settings.retry_failed)]
-    there = [point.key for point in plan.points if point not in missing]
-    print(f"{plan.name}: {len(plan.points)} points, {len(there)} already there", file=sys.stderr)
+    due = {point.key for point in missing}
+    there = [point.key for point in plan.points if point.key not in due]
+    _announce(plan, store, len(there))
     store.begin(_asked(plan, argv), again=[point.key for point in missing if point.key in known])
     tracker = _tracker(plan, store, there, to_run=len(missing))
-    interrupted = bool(missing) and _run_missing(plan, store, missing, tracker)
-    rows = store.rows([point.key for point in plan.points])
+    before = Counter(known[key] for key in there)
+    interrupted = _run_missing(plan, store, missing, before, tracker)
+    rows = store.rows(point.key for point in plan.points)
     failed = any(status in FAILURES for status in rows["status"].to_pylist())
     if tracker is not None:
         tracker.close("KILLED" if interrupted else "FAILED" if failed else "FINISHED")
     _report(plan, store, rows, tracker)
     if interrupted:
-        print(
-            f"interrupted: {len(rows)} of {len(plan.points)} are done; the same command runs the rest", file=sys.stderr
-        )
+        tell(f"interrupted: {len(rows)} of {len(plan.points)} are done; the same command runs the rest")
     return INTERRUPTED if interrupted else int(failed)
+
+
+def _announce(plan: Plan, store: Store, there: int) -> None:
+    """How many points are to run, and why perhaps more than expected."""
+    text = f"{plan.name}: {counted(len(plan.points), 'point')}, {there} already there"
+    if older := store.older(plan.points[0].code):
+        cause = "the simulator's code has changed since: " if there < len(plan.points) else ""
+        text += f"; {cause}{counted(older, 'row')} of an earlier version hidden"
+    tell(text)
 
 
 def _is_due(status: str | None, *, retry: bool) -> bool:
@@ -123,38 +133,57 @@ def _tracker(plan: Plan, store: Store, there: Sequence[str], to_run: int) -> Tra
     return tracker
 
 
-def _run_missing(plan: Plan, store: Store, missing: Sequence[Point], tracker: Tracker | None) -> bool:
-    """Run and store ``missing``; whether the user stopped it."""
-    from runners.progress import Count, progress
-    from runners.store import row_of
+def _run_missing(
+    plan: Plan, store: Store, missing: Sequence[Point], before: Counter[str], tracker: Tracker | None
+) -> bool:
+    """Run and store ``missing``, beside the points that ended ``before``; whether the user stopped it."""
+    from runners.progress import Count
 
-    count = Count(len(missing), plan.settings.num_workers or len(os.sched_getaffinity(0)))
+    workers = plan.settings.num_workers or len(os.sched_getaffinity(0))
+    count = Count(len(missing), min(workers, len(missing)))
+
+    def note(state: str) -> None:
+        store.note(state, len(plan.points), before + count.done, count.eta_s)
+
     state = "stopped"
-    noted_s = 0.0
     try:
-        with (
-            progress(len(missing)) as display,
-            _second_interrupt_kills(),
-            closing(_outcomes(plan, missing)) as outcomes,
-        ):
-            for done in outcomes:
-                if done is not None:
-                    row = row_of(done.point, done.outcome, worker=done.worker, attempt=done.attempt)
-                    store.write(row)
-                    if tracker is not None:
-                        tracker.add(row)
-                    count.add(done.outcome["status"], done.outcome["wall_s"])
-                display.show(count)
-                if time.monotonic() - noted_s > STATUS_EVERY_S:
-                    noted_s = time.monotonic()
-                    store.progress("running", count)
-            state = "finished"
+        if missing:
+            _follow(plan, store, missing, count, tracker, note)
+        state = "finished"
     except KeyboardInterrupt:
         state = "interrupted"
     finally:
-        store.progress(state, count)
-        store.compact()
+        note(state)
+        if missing:
+            store.compact()
     return state == "interrupted"
+
+
+def _follow(
+    plan: Plan,
+    store: Store,
+    missing: Sequence[Point],
+    count: Count,
+    tracker: Tracker | None,
+    note: Callable[[str], None],
+) -> None:
+    """Store and show each outcome as it comes."""
+    from runners.progress import progress
+    from runners.store import row_of
+
+    noted_s = 0.0
+    with progress(count) as display, _second_interrupt_kills(), closing(_outcomes(plan, missing)) as outcomes:
+        for done in outcomes:
+            if done is not None:
+                row = row_of(done.point, done.outcome, worker=done.worker, attempt=done.attempt)
+                store.write(row)
+                if tracker is not None:
+                    tracker.add(row)
+                count.add(done.outcome["status"], done.outcome["wall_s"], done.worker)
+            display.show(count)
+            if time.monotonic() - noted_s > STATUS_EVERY_S:
+                noted_s = time.monotonic()
+                note("running")
 
 
 def _outcomes(plan: Plan, missing: Sequence[Point]) -> Generator[Finished | None]:
@@ -200,15 +229,18 @@ def _report(plan: Plan, store: Store, rows: pa.Table, tracker: Tracker | None) -
     from analysis.compare import show
     from runners.settings import default_uri
 
+    if not rows:
+        return
     show(rows)
-    print(f"\nTables:  {store.folder}   (analysis.load reads them; python -m analysis.compare {store.folder} draws)")
+    folder = shlex.quote(str(store.folder))
+    print(f"\nTables:  {store.folder} (analysis.load reads them)")
+    print(f"Figure:  {starts('analysis.compare')} {folder}")
     if tracker is not None:
         if tracker.problem:
-            print(
-                f"warning: MLflow has not all runs: {tracker.problem}; the same command logs the rest", file=sys.stderr
-            )
-        place = str(plan.settings.out) if tracker.uri == default_uri(plan.settings.out) else f"--uri {tracker.uri}"
-        print(f"MLflow:  python -m runners.ui {place}   (or: make ui)")
+            tell(f"warning: MLflow has not all runs: {tracker.problem}; the same command logs the rest")
+        own = tracker.uri == default_uri(plan.settings.out)
+        place = shlex.quote(str(plan.settings.out)) if own else f"--uri {shlex.quote(tracker.uri)}"
+        print(f"MLflow:  {starts('runners.ui')} {place}")
 
 
 if __name__ == "__main__":

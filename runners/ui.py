@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from runners.track import ENVIRONMENT
 from xsim.errors import SpecError
 
 __all__ = ["main"]
+
+HOST = "127.0.0.1"
 
 
 @exits
@@ -33,11 +36,24 @@ def main(argv: Sequence[str]) -> int:
         raise SpecError(
             "folder", str(given.folder), "it holds no mlflow.db", "run a sweep first, or name its out folder"
         )
-    print(f"MLflow on http://127.0.0.1:{given.port}", file=sys.stderr)
-    command = ["ui", "--backend-store-uri", given.uri or default_uri(folder), "--host", "127.0.0.1"]
+    _check_free(given.port)
+    tell(f"MLflow on http://{HOST}:{given.port}")
+    command = ["ui", "--backend-store-uri", given.uri or default_uri(folder), "--host", HOST]
     command += ["--port", str(given.port), "--workers", "1"]
     environment = os.environ | ENVIRONMENT | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     os.execve(sys.executable, [sys.executable, "-m", "mlflow", *command], environment)
+
+
+def _check_free(port: int) -> None:
+    """Refuse a port on which another program listens: the server would end with a page of log."""
+    with socket.socket() as probe:
+        probe.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # as the server does: an old connection is no obstacle
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise SpecError("port", port, str(error.strerror), f"choose another: --port {port + 1}") from None
 
 
 if __name__ == "__main__":

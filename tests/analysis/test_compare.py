@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from analysis.compare import CASE_COLUMNS, Failure, compare, failures, main, show
+from analysis.cases import CASE_COLUMNS, Failure, compare, failures
+from analysis.compare import main, show
 from analysis.plots import save_bars
 
 
@@ -15,6 +17,10 @@ def table(*rows: Mapping[str, object]) -> pa.Table:
     common: dict[str, object] = dict.fromkeys(CASE_COLUMNS, "same") | {"seed": 0, "batch": 24}
     figures: dict[str, object] = {"status": "ok", "reason": "", "training_time_s": 1.0, "bubble_time_s": 0.1}
     return pa.Table.from_pylist([{**common, **figures, "idle_time_s": 0.0, "fits": True, **row} for row in rows])
+
+
+def squeezed(text: str) -> str:
+    return " ".join(text.split())
 
 
 GRID = table(
@@ -46,9 +52,8 @@ def test_the_text_names_misfits_failures_and_the_fastest() -> None:
     show(GRID, file=out)
 
     text = out.getvalue()
-    assert "| a       | same  |     1.0000 |         1.5000 |" in text
-    assert "lcm (1.500x)" in text
-    assert "2.0000*" in text
+    assert "| a | same | 1.0000 | 1.5000 | lcm | 1.500x |" in squeezed(text)
+    assert "| b | same | 2.0000* | invalid | - | - |" in squeezed(text)
     assert "1 x invalid: no such layer" in text
     assert all(len(line) < 150 for line in text.splitlines())
 
@@ -59,8 +64,8 @@ def test_failures_are_grouped() -> None:
     found = failures(table(bad, bad | {"cluster": "b"}, {"status": "timeout", "reason": "late"}, {}))
 
     assert found == [
-        Failure("failed", "ValueError: x", 2, "same/same/same/same/same"),
-        Failure("timeout", "late", 1, "same/same/same/same/same"),
+        Failure("failed", "ValueError: x", 2, "same/same/same/same/same/same"),
+        Failure("timeout", "late", 1, "same/same/same/same/same/same"),
     ]
 
 
@@ -69,7 +74,7 @@ def test_nothing_to_compare_is_fine() -> None:
 
     show(table({"status": "failed", "reason": "x"}), file=out)
 
-    assert out.getvalue() == "1 x failed: x (first: same/same/same/same/same)\n"
+    assert out.getvalue() == "1 x failed: x (first: same/same/same/same/same/same)\n"
 
 
 def test_the_figure_is_a_picture(tmp_path: Path) -> None:
@@ -81,3 +86,57 @@ def test_the_figure_is_a_picture(tmp_path: Path) -> None:
 def test_a_folder_without_results_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path)]) == 2
     assert "it holds no results" in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
+def test_nothing_is_cut_on_a_narrow_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    strategies = {"lcm": 12.125, "hetauto": 13.25, "alpacomm": 12.5}
+    rows = [
+        {"cluster": "h100x6_a100x4", "model": f"llama2_{size}", "deployment": size, "reshard": name}
+        | {"training_time_s": time_s}
+        for size in ("7b", "13b")
+        for name, time_s in strategies.items()
+    ]
+    out = Terminal()
+
+    show(table(*rows), file=out)
+
+    text = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    assert "…" not in text
+    assert all(f"{time_s:.4f}" in text for time_s in strategies.values())
+    if width >= 80:
+        assert all(name in text for name in ("h100x6_a100x4", "llama2_7b", "llama2_13b", "alpacomm"))
+        assert all(len(line) <= width for line in text.splitlines())
+
+
+def test_ties_are_ties_as_printed() -> None:
+    out = io.StringIO()
+    times = {"x": 1.00001, "y": 1.0, "z": 2.0}
+
+    show(table(*({"reshard": name, "training_time_s": time_s} for name, time_s in times.items())), file=out)
+
+    assert "| x, y | 2.000x |" in squeezed(out.getvalue())
+    assert "fastest: all options whose times print alike" in out.getvalue()
+
+
+def test_short_times_have_as_many_digits() -> None:
+    out = io.StringIO()
+    times = {"x": 0.0012346, "y": 0.0012345}
+
+    show(table(*({"reshard": name, "training_time_s": time_s} for name, time_s in times.items())), file=out)
+
+    assert "| 0.001235 | 0.001234 | y | 1.000x |" in squeezed(out.getvalue())
+
+
+def test_nothing_to_compare_by_a_constant_is_said() -> None:
+    out = io.StringIO()
+
+    show(GRID, by="schedule", file=out)
+
+    assert "every run has schedule=same: there is nothing to compare by it" in out.getvalue()

@@ -11,6 +11,7 @@ import pytest
 from mlflow import MlflowClient
 
 import analysis
+from analysis import compare
 from runners import pool, sweep
 from runners.points import Point
 from runners.pool import Finished, Limits
@@ -112,6 +113,42 @@ def test_an_interrupted_sweep_goes_on_where_it_was(out: Path, monkeypatch: pytes
     monkeypatch.setattr(pool, "finished", rest)
     assert sweep.main([*GRID, "tracking=none"]) == 0
     assert len(analysis.load(out / "adhoc")) == 2
+
+
+def test_an_interruption_before_the_first_result_is_quiet(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
+        yield None
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pool, "finished", interrupted)
+
+    assert sweep.main([*GRID, "tracking=none"]) == 130
+
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.endswith("interrupted: 0 of 2 are done; the same command runs the rest\n")
+
+
+def test_a_narrower_sweep_and_a_newer_simulator(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pool, "finished", in_process)
+    assert sweep.main([*GRID, "tracking=none"]) == 0
+    assert "adhoc: 2 points, 0 already there\n" in capsys.readouterr().err
+
+    assert sweep.main(["network=analytic", "reshard=hetauto", "seed=0,1", "tracking=none"]) == 0
+
+    status = json.loads((out / "adhoc" / "status.json").read_text())
+    assert (status["state"], status["total"], status["done"]) == ("finished", 2, {"ok": 2})
+    assert compare.main([str(out / "adhoc")]) == 0
+    assert "1 row of earlier sweeps not shown; --all shows everything" in capsys.readouterr().out
+
+    monkeypatch.setattr("runners.points.code_hash", lambda: "newer")
+    assert sweep.main([*GRID, "tracking=none"]) == 0
+    changed = "0 already there; the simulator's code has changed since: 3 rows of an earlier version hidden"
+    assert changed in capsys.readouterr().err
 
 
 def test_contradictions_and_misfits_are_rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import run, sweep
+from runners import run, sweep, ui
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("network=flwo", "network = 'flwo': there is no such option; did you mean flow? choose one of"),
         ("nework=flow", "nework = 'flow': there is no such key; did you mean network?"),
-        ("network.windw=3", "network.windw = 3: there is no such key"),
+        ("network.windw=3", "network.windw = 3: network=flow has no option windw"),
         ("hydra.verbose=true", "hydra.verbose = 'True': there is no such key"),
         ("network=", "error: network = ''"),
         ("reshard", "command line = 'reshard': it cannot be read"),
@@ -93,6 +94,10 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
 
     shown = capsys.readouterr().out
     assert "| training time |" in shown
+    assert shown.count("| h100_80 |") == shown.count("| a100_40 |") == 5
+    assert "GB |" in shown
+    assert "% |" in shown
+    assert "runners.sweep network=analytic out=here reshard=alpacomm,hetauto,lcm\n" in shown
     (detail,) = (folder / "here" / "run" / "detail").iterdir()
     assert sorted(path.name for path in detail.iterdir()) == [
         "links.parquet",
@@ -100,7 +105,10 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
         "ranks.parquet",
         "trace.json",
     ]
-    assert pq.read_table(detail / "ranks.parquet").num_rows == 10
+    ranks = pq.read_table(detail / "ranks.parquet")
+    assert ranks.num_rows == 10
+    assert ranks.schema.field("straggler_wait_ps").metadata[b"unit"] == b"ps"
+    assert b"idle_time_s" in ranks.schema.field("straggler_wait_ps").metadata[b"doc"]
     (row,) = analysis.load(folder / "here" / "run").to_pylist()
     assert (row["cluster"], row["deployment"], row["status"]) == ("fig4", "fig4_7b", "ok")
 
@@ -116,6 +124,20 @@ def test_dry_run_lists_the_points_and_writes_nothing(folder: Path, capsys: pytes
     assert not list(folder.iterdir())
 
 
+def test_dry_run_tells_what_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep.main(["+experiment=fig4_13b", "seed=0,1", "dry_run=true"]) == 0
+    assert run.main(["cluster=fig4", "planner=uniform", "deployment=null", "batch=60", "dry_run=true"]) == 0
+
+    first, _, third = capsys.readouterr().out.splitlines()
+    assert first.startswith("fig4/llama2_13b/fig4_13b/one_f_one_b/lcm/flow/s0  does_not_fit: rank 5 (a100_40")
+    assert "(memory is known when it is planned)" in third
+
+
+def test_a_deployment_may_be_right_and_the_model_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["deployment=fig4_13b"]) == 2
+    assert "end it at 32, or choose the model and cluster that fig4_13b was written for" in capsys.readouterr().err
+
+
 def test_the_composed_config_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert sweep.main(["+grid=hetero_llama", "network=analytic", "seed=1,2", "--cfg", "job"]) == 0
     assert "memory: report" in capsys.readouterr().out
@@ -123,7 +145,7 @@ def test_the_composed_config_is_shown(capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize("command", ["sweep", "run"])
 def test_help_is_quick_and_lists_groups(command: str, folder: Path) -> None:
-    started = time.process_time(), time.perf_counter()
+    started = time.perf_counter()
 
     found = subprocess.run(
         [sys.executable, "-m", f"runners.{command}", "--help"],
@@ -134,5 +156,19 @@ def test_help_is_quick_and_lists_groups(command: str, folder: Path) -> None:
     )
 
     assert "reshard: alpacomm, hetauto, lcm" in found.stdout
-    assert time.perf_counter() - started[1] < 5, "it takes 0.2 s on an idle machine"
+    assert time.perf_counter() - started < 5, "it takes 0.2 s on an idle machine"
+    assert max(map(len, found.stdout.splitlines())) <= 100
     assert not list(folder.iterdir())
+
+
+def test_a_port_in_use_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "outputs").mkdir()
+    (folder / "outputs" / "mlflow.db").touch()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        assert ui.main(["--port", str(port)]) == 2
+
+    assert f"port = {port}: Address already in use; choose another: --port {port + 1}" in capsys.readouterr().err

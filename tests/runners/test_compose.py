@@ -7,6 +7,7 @@ import pytest
 from runners.cli import read_command
 from runners.compose import Plain, delete, place
 from runners.points import Point, plan_single, plan_sweep
+from xsim import families
 from xsim.errors import SpecError
 
 
@@ -81,6 +82,61 @@ def test_options_and_interpolations_of_a_folder_of_ones_own(tmp_path: Path) -> N
 
     assert seq_len(point) == 8192
     assert point.labels["model"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"axes:\n  reshard: [lcm\n", r"mine.yaml:3:1 = '': expected ',' or '\]'.*; correct the YAML there"),
+        (b"axes:\n  a: [1]\n b: 2\n", "mine.yaml:3:2 = 'b: 2': expected <block end>"),
+        (b"axes: {}\naxes: {}\n", "mine.yaml:2:1 = 'axes: {}': found duplicate key axes"),
+        (b"\xff\xfe", "config = '.grid=mine': a file is no text"),
+    ],
+)
+def test_a_file_that_is_no_yaml_is_named_with_its_line(tmp_path: Path, text: bytes, message: str) -> None:
+    (tmp_path / "grid").mkdir()
+    (tmp_path / "grid" / "mine.yaml").write_bytes(text)
+
+    with pytest.raises(SpecError, match=message):
+        plan_sweep(read_command(["--config-dir", str(tmp_path), "+grid=mine"], ""))
+
+
+def test_only_the_chosen_members_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = families.member
+
+    def fragile(family: str, name: str) -> type:
+        if name in ("lcm", "alpacomm"):
+            raise SpecError(family, name, "its file is broken", "correct it")
+        return real(family, name)
+
+    monkeypatch.setattr(families, "member", fragile)
+
+    assert plan_single(read_command(["reshard=hetauto"], "")).points[0].labels["reshard"] == "hetauto"
+    assert plan_sweep(read_command(["reshard=hetauto", "seed=0,1"], "")).points
+    with pytest.raises(SpecError, match="reshard = 'lcm': its file is broken"):
+        plan_single(read_command([], ""))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["planner.tp=8"], "planner.tp = 8: planner=given has no option tp; planner=uniform has it"),
+        (["+planner.tp=8"], "planner.tp = 8: planner=given has no option tp; planner=uniform has it"),
+        (["reshard.knob=5"], "reshard.knob = 5: reshard=lcm has no option knob; it has none"),
+        (["planner=uniform", "planner.ppp=8"], "planner=uniform has no option ppp; did you mean pp"),
+    ],
+)
+def test_an_option_of_another_member_is_refused(words: list[str], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        plan_single(read_command(words, ""))
+
+
+def test_a_title_says_what_was_set() -> None:
+    (point,) = plan_single(
+        read_command(["model.seq_len=1024", "memory=report", "network=analytic", "seed=3"], "")
+    ).points
+
+    assert point.title == "fig4/llama2_7b/fig4_7b/one_f_one_b/lcm/analytic/model.seq_len=1024, memory=report/s3"
 
 
 def test_the_example_grid_has_48_points() -> None:

@@ -63,6 +63,10 @@ def test_pinning_a_zipped_key_narrows_its_block() -> None:
         pin(grid, "a", (3,))
 
 
+def test_a_single_value_needs_no_list() -> None:
+    assert expand(grid_from_plain({"axes": {"a": "x", "b": 3}}, several)) == ({"a": "x", "b": 3},)
+
+
 def test_extra_points_come_last_and_only_once() -> None:
     grid = Grid(axes={"a": (1, 2)}, include=({"a": 2}, {"a": 5, "b": 0}))
 
@@ -80,6 +84,13 @@ def test_extra_points_come_last_and_only_once() -> None:
         ({"zip": [{"a": [1, 2], "b": [1]}]}, r"grid.zip\[0\] = 'a has 2, b has 1'"),
         ({"axes": {"a": [1]}, "zip": [{"a": [1]}]}, "it is an axis twice"),
         ({"axes": {"reshard": [1]}, "exclude": [{"reshad": 1}]}, r"grid.exclude\[0\].reshad = .*did you mean reshard"),
+        ({"grid": {"axes": {"a": [1]}}}, r"grid.grid = .*begins with the line: # @package _global_"),
+        ({"memory": "report", "axes": {"a": [1]}}, r"grid.memory = 'report': .*the line: # @package _global_"),
+        (
+            {"axes": {"a": ["one", "two"]}, "exclude": [{"a": "tow"}]},
+            r"grid.exclude\[0\].a = 'tow': .*did you mean two",
+        ),
+        ({"axes": "a"}, "grid.axes = 'a': it is not a mapping"),
         ({"axes": {"a": "range(0"}}, r"'a=range\(0': it cannot be read"),
     ],
 )

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import analysis
+from analysis.tables import select
 from runners.points import Point
 from runners.store import SCHEMA, VOLATILE, Store, row_of, write_whole
 from runners.worker import Outcome
@@ -131,6 +132,24 @@ def test_rows_of_older_code_are_kept_but_not_mixed_in(tmp_path: Path) -> None:
 
     assert analysis.load(tmp_path)["key"].to_pylist() == ["bb22"]
     assert analysis.load(tmp_path, every_version=True)["key"].to_pylist() == ["aa11", "bb22"]
+
+
+def test_only_what_was_asked_last_is_selected_and_in_its_order(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    write(store, "aa11", code="c0")
+    for key in ("bb22", "cc33", "dd44"):
+        write(store, key)
+    store.begin({"code": "c1", "points": [{"key": key} for key in ("dd44", "ee55", "bb22")]}, again=())
+
+    found = select(tmp_path)
+
+    assert found.table["key"].to_pylist() == ["dd44", "bb22"]
+    assert store.older("c1") == 1
+    assert list(found.notes()) == [
+        "1 row of earlier sweeps not shown; --all shows everything",
+        "1 row of an earlier version of the simulator hidden",
+    ]
+    assert select(tmp_path, everything=True).table["key"].to_pylist() == ["bb22", "cc33", "dd44"]
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ class _Run:
         move = self.moving[handle].pop()
         if self.folding and not self.moving[handle]:
             del self.moving[handle]
-            self.folding.over(move)
+            self.folding.over(move, handle)
 
     def device_group(self, index: int) -> Steps:
         """One device group, walking its program: wait for the input, compute, hand on; then sync and update."""
@@ -254,7 +254,7 @@ class _Run:
             handle = self.network.submit(move.graph)
             self.waiting[handle, 1] = self._arrival(move, action.micro_batch)
             if self.folding:
-                self.folding.submitted(move)
+                self.folding.submitted(move, handle, self.now_ps)
                 self.moving[handle] = [move, move]
             self.network.release(handle, 0, self.now_ps)
             self.network.release(handle, 1, self.now_ps)

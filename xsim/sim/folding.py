@@ -4,7 +4,8 @@ A group's tensor-parallel collectives use the links of the group. While no other
 what they take alone, and the executor folds them into one timeout. Others that may use a link of the group:
 
 - collectives of another group: nothing is folded;
-- pipeline transfers: from their submission, at the end of an action of their source, to their end;
+- pipeline transfers: from their submission, at the end of an action of their source, plus what must reach the group
+  before they use one of its links (alone on the wires: they are not faster in company), to their end;
 - gradient syncs: from the moment their first member has come to them, to their end.
 
 A source or member cannot be there before it has computed what lies before that point in its program. Collectives are
@@ -45,24 +46,28 @@ class Folding:
         ]
         self._released_ps: list[list[int | None]] = [[None] * len(sync.programs) for sync in workload.syncs]
         self._open = [len(sync.programs) for sync in workload.syncs]
-        meetings = _Meetings(workload, fabric) if contends else _Meetings(Workload((), (), ()), fabric)
+        meetings = _Meetings(workload, fabric, contends=contends)
         self._crowded = meetings.crowded
         self._rival_syncs = meetings.syncs
-        self._met_by = meetings.met_by
         self._next_end_ps = _next_ends_ps(workload, self._before_ps)
+        self._met_by = meetings.met_by
         self._rival_moves = {
-            index: tuple((move.source, self._next_end_ps[_emission(move)]) for move in moves if move.source != index)
+            index: tuple(
+                (move.source, self._next_end_ps[_emission(move)], lead_ps)
+                for move, lead_ps in moves
+                if move.source != index
+            )
             for index, moves in meetings.moves.items()
         }
-        self._live = [0] * len(workload.programs)
+        self._touching_ps: list[dict[int, int]] = [{} for _ in workload.programs]
 
     def quiet_until_ps(self, program: int, now_ps: int) -> int:
         """Before this instant nobody uses a link of ``program`` but itself; ``now_ps`` if that is not sure at all."""
-        if program in self._crowded or self._live[program]:
+        if program in self._crowded:
             return now_ps
-        quiet_ps = _NEVER_PS
-        for source, next_end_ps in self._rival_moves.get(program, ()):
-            quiet_ps = min(quiet_ps, self._origin_ps[source] + next_end_ps[self._number[source]])
+        quiet_ps = min(self._touching_ps[program].values(), default=_NEVER_PS)
+        for source, next_end_ps, lead_ps in self._rival_moves.get(program, ()):
+            quiet_ps = min(quiet_ps, self._origin_ps[source] + next_end_ps[self._number[source]] + lead_ps)
         for sync in self._rival_syncs.get(program, ()):
             quiet_ps = min(quiet_ps, self._earliest_ps(sync))
         return max(quiet_ps, now_ps)
@@ -72,15 +77,15 @@ class Folding:
         self._number[program] = number
         self._origin_ps[program] = at_ps - self._before_ps[program][number] - compute_ps
 
-    def submitted(self, move: Move) -> None:
+    def submitted(self, move: Move, handle: int, now_ps: int) -> None:
         """``move`` goes onto the wires."""
-        for program in self._met_by.get(move, ()):
-            self._live[program] += 1
+        for program, lead_ps in self._met_by[move]:
+            self._touching_ps[program][handle] = now_ps + lead_ps
 
-    def over(self, move: Move) -> None:
+    def over(self, move: Move, handle: int) -> None:
         """All of ``move`` has arrived."""
-        for program in self._met_by.get(move, ()):
-            self._live[program] -= 1
+        for program, _ in self._met_by[move]:
+            del self._touching_ps[program][handle]
 
     def released(self, sync: int, member: int, at_ps: int) -> None:
         """A member comes to ``sync`` at ``at_ps``."""
@@ -105,33 +110,43 @@ class _Meetings:
 
     Attributes:
         crowded: Programs whose links another program's collectives use.
-        moves, syncs: Per program, the pipeline transfers and syncs (by number) that use a link of its collectives.
-        met_by: Per move, those programs.
+        met_by: Per move, the programs that it meets, and how long after its submission it does at the earliest.
+        moves: The same per program.
+        syncs: Per program, the syncs (by number) that use a link of its collectives.
     """
 
-    def __init__(self, workload: Workload, fabric: Fabric) -> None:
+    def __init__(self, workload: Workload, fabric: Fabric, *, contends: bool) -> None:
         users: dict[int, list[int]] = defaultdict(list)
-        for index, program in enumerate(workload.programs):
+        for index, program in enumerate(workload.programs if contends else ()):
             graphs = {s.graph: None for body in program.bodies.values() for s in body.steps if isinstance(s, Collect)}
             for link in sorted(frozenset[int]().union(*map(fabric.links_of, graphs))):
                 users[link].append(index)
         self.crowded = frozenset(index for found in users.values() if len(found) > 1 for index in found)
-        known: dict[TransferGraph, tuple[int, ...]] = {}
-
-        def meets(graph: TransferGraph) -> tuple[int, ...]:
-            if graph not in known:
-                known[graph] = tuple(sorted({i for link in fabric.links_of(graph) for i in users.get(link, ())}))
-            return known[graph]
-
-        self.moves: dict[int, list[Move]] = defaultdict(list)
-        self.syncs: dict[int, list[int]] = defaultdict(list)
-        self.met_by = {move: meets(move.graph) for move in workload.moves}
+        self.met_by = {move: _leads_ps(move.graph, fabric, users) for move in workload.moves}
+        self.moves: dict[int, list[tuple[Move, int]]] = defaultdict(list)
         for move, met in self.met_by.items():
-            for index in met:
-                self.moves[index].append(move)
+            for index, lead_ps in met:
+                self.moves[index].append((move, lead_ps))
+        self.syncs: dict[int, list[int]] = defaultdict(list)
         for number, sync in enumerate(workload.syncs):
-            for index in meets(sync.graph):
+            for index in sorted({index for link in fabric.links_of(sync.graph) for index in users.get(link, ())}):
                 self.syncs[index].append(number)
+
+
+def _leads_ps(graph: TransferGraph, fabric: Fabric, users: Mapping[int, Sequence[int]]) -> list[tuple[int, int]]:
+    """Each user of a link of ``graph``, and the earliest start of a row that uses one, from the release of all."""
+    leads: dict[int, int] = {}
+    ends: list[int] = []
+    rows = zip(graph.src.tolist(), graph.dst.tolist(), (graph.stop - graph.start).tolist(), strict=True)
+    for row, (src, dst, size) in enumerate(rows):
+        start_ps = max((ends[before] for before in graph.predecessors(row).tolist()), default=0)
+        ring = graph.cycle_len[row] > 0  # its other rounds carry other spans: taken as no time at all
+        alone_ps = 0 if ring else int(size / (fabric.path_bandwidth_bytes_per_s(src, dst) * 1e-12))
+        ends.append(start_ps + alone_ps)
+        if size or ring:
+            for index in {index for link in fabric.route(src, dst) for index in users.get(link, ())}:
+                leads[index] = min(leads.get(index, start_ps), start_ps)
+    return sorted(leads.items())
 
 
 def _emission(move: Move) -> tuple[int, str, int]:

@@ -1,0 +1,106 @@
+"""One run on the screen: where its time went, per cause and per rank, and every other figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from analysis.screen import decimals, print_table
+from xsim.metrics import COLUMNS
+from xsim.spec.cluster import rank_devices
+from xsim.units import PS_PER_S
+from xsim.waits import CAUSES
+
+if TYPE_CHECKING:
+    from xsim.experiment import Experiment, Result
+    from xsim.metrics import Column
+    from xsim.plan.workload import Program
+
+__all__ = ["explain"]
+
+SHOWN_RANKS = 16  # larger deployments are shown by device group
+SHOWN_GROUPS = 64  # of still larger ones only those of the first replica
+
+NAMES = {"straggler_wait": "idle"}  # causes that the results call otherwise
+SCALES = {
+    "B": ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "KB"), (1, "B")),
+    "s": ((1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
+}
+
+
+def explain(experiment: Experiment, result: Result) -> None:
+    """Print the account by cause, then by rank or group, then the rest."""
+    row = result.metrics.row()
+    total_s = float(row["training_time_s"])
+    places = decimals(total_s)
+    causes = [NAMES.get(cause, cause) for cause in CAUSES]
+    account = []
+    for cause in causes:
+        mean_s, most_s = float(row[f"{cause}_time_s"]), float(row[f"{cause}_time_max_s"])
+        account.append([cause, f"{mean_s:.{places}f}", f"{mean_s / total_s:.2%}", f"{most_s:.{places}f}"])
+    account.append(["training time", f"{total_s:.{places}f}", "100.00%", f"{total_s:.{places}f}"])
+    print_table(["cause", "mean [s]", "share", "largest [s]"], account, numbers=["mean [s]", "share", "largest [s]"])
+    print()
+    _print_places(experiment, result, places)
+    print()
+    shown = {"training_time_s", *(f"{cause}_time{part}_s" for cause in causes for part in ("", "_max"))}
+    rest = [column for column in COLUMNS if column.name not in shown and column.kind != "text"]
+    figures = [[column.name, figure(column, row[column.name]), column.doc] for column in rest]
+    print_table(["figure", "value", "meaning"], figures, numbers=["value"])
+    print(f"\nMemory: {row['memory_verdict']}")
+    print(f"Busiest link: {row['busiest_link']}")
+
+
+def figure(column: Column, value: float | bool | str) -> str:
+    """``value`` in a unit that suits it."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if column.unit in SCALES and value:
+        steps = SCALES[column.unit]
+        factor, unit = next((step for step in steps if abs(value) >= step[0]), steps[-1])
+        return f"{value / factor:.4g} {unit}" if value < 1000 * factor else f"{value / factor:.0f} {unit}"
+    if column.unit == "1":
+        return f"{value:.2%}" if column.kind == "float" else str(value)
+    return f"{value:.6g} {column.unit}".rstrip()
+
+
+def _print_places(experiment: Experiment, result: Result, places: int) -> None:
+    """Time by cause of each rank of a small deployment, else of each group: the mean of its ranks."""
+    programs = result.workload.programs
+    few = len(result.account.ranks) <= SHOWN_RANKS
+    shown = [program for program in programs if few or len(programs) <= SHOWN_GROUPS or program.replica == 0]
+    rows = list(_places(experiment, result, shown, places, each=few))
+    names = ["ranks", "device", "replica", "stage"]
+    causes = [NAMES.get(cause, cause) for cause in CAUSES]
+    print("time by cause [s]" + ("" if few else ", mean of each group's ranks"))
+    print_table([*names, *causes], rows, numbers=causes)
+    if len(shown) < len(programs):
+        print("only the first replica; the table of ranks has all")
+
+
+def _places(
+    experiment: Experiment, result: Result, programs: Sequence[Program], places: int, *, each: bool
+) -> Iterator[list[str]]:
+    devices = rank_devices(experiment.scenario.cluster)
+    of_rank = dict(zip(result.account.ranks.tolist(), result.account.causes_ps.tolist(), strict=True))
+    for program in programs:
+        ranks = program.devices.ranks
+        for members in [(rank,) for rank in ranks] if each else [ranks]:
+            sums_ps = [sum(column) for column in zip(*(of_rank[rank] for rank in members), strict=True)]
+            times = [f"{total / (len(members) * PS_PER_S):.{places}f}" for total in sums_ps]
+            yield [_ranges(members), devices[ranks[0]].name, str(program.replica), str(program.stage), *times]
+
+
+def _ranges(ranks: Sequence[int]) -> str:
+    """``0-5`` or ``0-2 7-9``.
+
+    >>> _ranges((0, 1, 2, 7, 9))
+    '0-2 7 9'
+    """
+    parts: list[list[int]] = []
+    for rank in ranks:
+        if parts and parts[-1][-1] + 1 == rank:
+            parts[-1].append(rank)
+        else:
+            parts.append([rank])
+    return " ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
