@@ -13,14 +13,14 @@ from hypothesis import given, settings
 
 from tests.account_checker import check_account
 from tests.examples import TINY, experiments, load, scenario
-from xsim.errors import PlanError
-from xsim.experiment import DoesNotFitError, Experiment, run
+from xsim.errors import PlanError, SpecError
+from xsim.experiment import DoesNotFitError, Experiment, Result, run
 from xsim.families import build, names
 from xsim.plan.comm import CommPlan, Transfer
 from xsim.plan.contracts import Estimate, Site
 from xsim.plan.layout import Layout
 from xsim.plan.reshard.lcm import Lcm
-from xsim.spec.cluster import ClusterSpec
+from xsim.spec.cluster import ClusterSpec, NicSpec
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
@@ -156,6 +156,23 @@ def test_fig4_is_folded_in_part_where_transfers_pass() -> None:
 
     whole = int((timeline.walk < 0).sum())
     assert 0 < whole < len(timeline.walk)
+
+
+@pytest.mark.parametrize("network", names("network"))
+@pytest.mark.parametrize("fold", [True, False])
+def test_slow_links_are_slow_or_refused(network: str, fold: bool) -> None:
+    """A wrapped integer would make them fast."""
+    members = {"network": build("network", {"name": network})}
+
+    def run_with(nic: NicSpec) -> Result:
+        hosts = tuple(replace(host, nic=nic) for host in FIG4.cluster.hosts)
+        slow = replace(FIG4, cluster=replace(FIG4.cluster, hosts=hosts))
+        return run(Experiment(scenario=slow, memory="report", fold=fold, **members))
+
+    far = run_with(NicSpec(bandwidth_bytes_per_s=5e10, latency_ps=10**15))
+    assert far.metrics.training_time_s > 2 * 2 * 1000
+    with pytest.raises(SpecError, match=r"scenario = 'one iteration': it takes longer than 6\.7 days"):
+        run_with(NicSpec(bandwidth_bytes_per_s=1e3, latency_ps=0))
 
 
 class _Asks:

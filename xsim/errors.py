@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 
 __all__ = ["PlanError", "SpecError", "XsimError", "short"]
@@ -26,8 +27,8 @@ class SpecError(XsimError, ValueError):
         self.field, self.value, self.problem, self.fix = field, value, problem, fix
 
     def __str__(self) -> str:
-        quantity = isinstance(self.value, str) and len(self.value) < 40 and self.value[:1].isdigit()
-        value = self.value if quantity else short(self.value)
+        quantity = isinstance(self.value, str) and re.match(r"[0-9.]+ ?[A-Za-z]{1,5}", self.value)
+        value = self.value if quantity and len(str(self.value)) < 40 else short(self.value)
         return f"{self.field or 'document'} = {value}: {self.problem}; {self.fix}"
 
     def under(self, path: str) -> SpecError:
@@ -39,8 +40,8 @@ class SpecError(XsimError, ValueError):
 
 
 def short(value: object) -> str:
-    """``repr`` cut to a readable length."""
-    text = _SHORT.repr(value)
+    """``repr`` cut to a readable length; a range with both its ends, as layers are written."""
+    text = f"{value.start}..{value.stop - 1}" if isinstance(value, range) else _SHORT.repr(value)
     return text if len(text) <= 240 else f"{text[:240]}..."
 
 

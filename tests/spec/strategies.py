@@ -21,8 +21,8 @@ from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.model import ModelSpec
 
 counts = st.integers(1, 4)
-rates = st.floats(1.0, 1e18)
-times = st.integers(0, 2**63 - 1)
+rates = st.floats(1e6, 1e18)
+times = st.integers(0, 10**15)
 sizes = st.integers(1, 2**63 - 1)
 fractions = st.floats(0.001, 1.0)
 amounts = st.floats(0.0, 1e9)

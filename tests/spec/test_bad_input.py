@@ -74,8 +74,7 @@ def test_gap_between_stages(scenario: dict[str, Any]) -> None:
     scenario["deployment"]["replicas"][1]["stages"][1]["layers"] = {"first": 17, "last": 32}
 
     assert message(scenario) == (
-        "deployment.replicas[1].stages[1].layers = range(17, 33): "
-        "the stage before it ends at layer 15; start it at layer 16"
+        "deployment.replicas[1].stages[1].layers = 17..32: the stage before it ends at layer 15; start it at layer 16"
     )
 
 
@@ -83,7 +82,7 @@ def test_stages_end_too_early(scenario: dict[str, Any]) -> None:
     scenario["deployment"]["replicas"][1]["stages"][1]["layers"] = {"first": 16, "last": 30}
 
     assert message(scenario) == (
-        "deployment.replicas[1].stages[1].layers = range(16, 31): "
+        "deployment.replicas[1].stages[1].layers = 16..30: "
         "its last stage ends at layer 30, the model has 32; end it at 32"
     )
 

@@ -235,7 +235,7 @@ def test_a_bad_cluster(path: tuple[str | int, ...], item: object, message: str) 
         (("heads",), 3, "model.heads = 3: it does not divide hidden = 8; choose a divisor"),
         (("gated",), "yes", "model.gated = 'yes': it is neither true nor false; write true or false, without quotes"),
         (("layers",), True, "model.layers = True: it is not a whole number; write such as 8"),
-        (("layers",), "4", "model.layers = 4: it is not a whole number; write such as 8"),
+        (("layers",), "4", "model.layers = '4': it is not a whole number; write such as 8"),
     ],
 )
 def test_a_bad_model(path: tuple[str | int, ...], item: object, message: str) -> None:

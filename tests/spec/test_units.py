@@ -45,7 +45,7 @@ def test_reads(parse: Callable[[object], float], text: str, value: float) -> Non
             400,
             "400: a quantity needs its unit; write a number and one of GB/s, TB/s, Mbps, Gbps",
         ),
-        (units.parse_bandwidth, "400", "400: a quantity needs its unit; write a number and one of GB/s, TB/s, Mbps"),
+        (units.parse_bandwidth, "400", "'400': a quantity needs its unit; write a number and one of GB/s, TB/s, Mbps"),
         (units.parse_bandwidth, "400 GB", "400 GB: the unit 'GB' is unknown here; write a number and one of GB/s"),
         (units.parse_bandwidth, "400 gbps", "400 gbps: the unit 'gbps' is unknown here; write"),
         (units.parse_bytes, "80 Gb", "80 Gb: the unit 'Gb' is unknown here; write a number and one of KB, MB, GB, MiB"),

@@ -21,14 +21,16 @@ from functools import partial
 import numpy as np
 import simpy
 
-from xsim.errors import PlanError
+from xsim.errors import PlanError, SpecError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.workload import Action, Body, Move, Program, Workload
 from xsim.sim.contracts import Network
 from xsim.sim.course import Course, course_of
 from xsim.sim.folding import Folding
+from xsim.sim.kernels.never import LONGEST_PS
 from xsim.sim.timeline import Timeline
+from xsim.units import PS_PER_S
 
 __all__ = ["execute"]
 
@@ -46,6 +48,7 @@ def execute(workload: Workload, network: Network, fabric: Fabric, *, fold: bool 
 
     Raises:
         PlanError: Some program waits for ever: its schedule or a plan is wrong.
+        SpecError: The iteration takes longer than the clock counts.
     """
     courses = {body: course_of(body, network.solo) for p in workload.programs for body in p.bodies.values()}
     run = _Run(
@@ -59,6 +62,14 @@ def execute(workload: Workload, network: Network, fabric: Fabric, *, fold: bool 
     for graph, times in run.folded.items():
         network.repeat(graph, times)
     return run.log.timeline(run)
+
+
+def _too_long() -> SpecError:
+    days = LONGEST_PS / PS_PER_S / 86400
+    fix = "check the units of bandwidths, latencies and rates"
+    return SpecError(
+        "scenario", "one iteration", f"it takes longer than {days:.1f} days, which is too long to simulate", fix
+    )
 
 
 @dataclass(slots=True)
@@ -152,6 +163,8 @@ class _Run:
         while True:
             step_ps = env.peek()
             next_ps = network.next_ps
+            if LONGEST_PS < min(step_ps, step_ps if next_ps is None else next_ps) < math.inf:
+                raise _too_long()
             if next_ps is not None and next_ps <= step_ps:
                 self._deliver(None if math.isinf(step_ps) else int(step_ps))
             elif math.isinf(step_ps):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xsim.errors import SpecError
 
-__all__ = ["at_least", "not_negative", "positive"]
+__all__ = ["at_least", "not_negative", "plausible", "positive"]
 
 
 def positive(value: object, name: str) -> None:
@@ -23,3 +23,9 @@ def at_least(value: object, name: str, least: int) -> None:
     """Refuse a count below ``least``."""
     if getattr(value, name) < least:
         raise SpecError(name, getattr(value, name), f"it must be {least} or more", f"write {least} or more")
+
+
+def plausible(value: object, name: str, least: float, most: float, shown: str) -> None:
+    """Refuse a quantity that no hardware has: a wrong unit, and beyond what the clock can count."""
+    if not least <= getattr(value, name) <= most:
+        raise SpecError(name, getattr(value, name), f"it is not within {shown}", "check the number and its unit")

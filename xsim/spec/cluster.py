@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Literal
 
 from xsim.errors import SpecError
-from xsim.spec.checks import at_least, not_negative, positive
-from xsim.spec.device import DeviceSpec, EfficiencyCurve, LinkSpec
+from xsim.spec.checks import at_least
+from xsim.spec.device import DeviceSpec, EfficiencyCurve, LinkSpec, check_link, check_rate
 
 __all__ = [
     "ClusterSpec",
@@ -30,7 +30,8 @@ __all__ = [
 
 ScaleUpKind = Literal["nvswitch", "full_mesh", "pcie"]
 SCALE_UP_KINDS = ("nvswitch", "full_mesh", "pcie")
-LARGEST_RANKS = 2**24  # more would only exhaust memory
+LARGEST_RANKS = 2**20  # more would only exhaust memory
+LARGEST_UPLINKS = 2**22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +54,7 @@ class DeviceSlot:
 
     def __post_init__(self) -> None:
         at_least(self, "count", 1)
-        if self.rate_flops_per_s is not None:
-            positive(self, "rate_flops_per_s")
+        check_rate(self)
 
     @property
     def rated_device(self) -> DeviceSpec:
@@ -87,8 +87,7 @@ class NicSpec:
     per_host: int | None = None
 
     def __post_init__(self) -> None:
-        positive(self, "bandwidth_bytes_per_s")
-        not_negative(self, "latency_ps")
+        check_link(self)
         if self.per_host is not None:
             at_least(self, "per_host", 1)
 
@@ -174,6 +173,10 @@ class ClusterSpec:
             raise SpecError("hosts", [], "a cluster needs a host", "list one under hosts")
         if self.ranks > LARGEST_RANKS:
             raise SpecError("hosts", self.ranks, f"more than {LARGEST_RANKS} ranks", "lower the counts")
+        tors = -(-sum(host.count for host in self.hosts) // self.scale_out.hosts_per_tor)
+        if tors * self.scale_out.spines > LARGEST_UPLINKS:
+            problem = f"with {tors} ToRs that is more than {LARGEST_UPLINKS} uplinks"
+            raise SpecError("scale_out.spines", self.scale_out.spines, problem, "lower it, or raise hosts_per_tor")
 
     @property
     def ranks(self) -> int:

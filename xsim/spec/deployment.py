@@ -15,6 +15,8 @@ from xsim.spec.checks import at_least
 
 __all__ = ["DeploymentPlan", "DeviceGroup", "Replica", "Stage", "with_ends"]
 
+MOST_ACTIONS = 10_000_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceGroup:
@@ -135,6 +137,7 @@ class DeploymentPlan:
             raise SpecError("replicas", [], "a deployment needs a replica", "list one under replicas")
         if self.bucket_bytes is not None:
             at_least(self, "bucket_bytes", 1)
+        self._check_actions()
         owner: dict[int, str] = {}
         for path, group in self.groups():
             for rank in group.ranks:
@@ -142,6 +145,16 @@ class DeploymentPlan:
                     problem = f"rank {rank} is also in {owner[rank]}"
                     raise SpecError(f"{path}.ranks", list(group.ranks), problem, "give each rank to one group")
             owner.update(dict.fromkeys(group.ranks, path))
+
+    def _check_actions(self) -> None:
+        """Every pass of every group is simulated: refuse what would never end."""
+        actions = 0
+        for index, replica in enumerate(self.replicas):
+            chunks = sum(len(stage.groups) * len(stage.layers) for stage in replica.stages)
+            actions += 2 * replica.micro_batches * chunks
+            if actions > MOST_ACTIONS:
+                problem = f"that makes more than {MOST_ACTIONS} forward and backward passes to simulate"
+                raise SpecError(f"replicas[{index}].micro_batches", replica.micro_batches, problem, "lower it")
 
     @property
     def samples(self) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from xsim.errors import SpecError
-from xsim.spec.checks import not_negative, positive
+from xsim.spec.checks import not_negative, plausible, positive
+from xsim.units import PS_PER_S
 
-__all__ = ["DTYPES", "DeviceSpec", "EfficiencyCurve", "LinkSpec"]
+__all__ = ["DTYPES", "DeviceSpec", "EfficiencyCurve", "LinkSpec", "check_link", "check_rate"]
 
+LEAST_FLOPS_PER_S, MOST_FLOPS_PER_S, RATES = 1e6, 1e24, "0.001 GFLOPS and 1e9 PFLOPS"
 DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8")
 
 
@@ -20,8 +23,27 @@ class LinkSpec:
     latency_ps: int
 
     def __post_init__(self) -> None:
-        positive(self, "bandwidth_bytes_per_s")
-        not_negative(self, "latency_ps")
+        check_link(self)
+
+
+def check_link(value: object) -> None:
+    """Refuse a bandwidth or latency that no link has."""
+    positive(value, "bandwidth_bytes_per_s")
+    not_negative(value, "latency_ps")
+    plausible(value, "bandwidth_bytes_per_s", 1e3, 1e18, "1 KB/s and 1000 PB/s")
+    plausible(value, "latency_ps", 0, 1000 * PS_PER_S, "0 s and 1000 s")
+
+
+class _Rated(Protocol):
+    @property
+    def rate_flops_per_s(self) -> float | None: ...
+
+
+def check_rate(value: _Rated) -> None:
+    """Refuse an explicit rate that no device has."""
+    if value.rate_flops_per_s is not None:
+        positive(value, "rate_flops_per_s")
+        plausible(value, "rate_flops_per_s", LEAST_FLOPS_PER_S, MOST_FLOPS_PER_S, RATES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +79,8 @@ class EfficiencyCurve:
         if self.attention_half_flops is not None:
             not_negative(self, "attention_half_flops")
         not_negative(self, "overhead_ps")
+        plausible(self, "half_flops", 0, 1e18, "0 and 1e18")
+        plausible(self, "overhead_ps", 0, 1000 * PS_PER_S, "0 s and 1000 s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +115,14 @@ class DeviceSpec:
             if dtype not in DTYPES:
                 offered = ", ".join(DTYPES)
                 raise SpecError(f"peak.{dtype}", rate, "this dtype is unknown", f"choose one of {offered}")
-            if not rate > 0:
-                raise SpecError(f"peak.{dtype}", rate, "it must be positive", "write such as 312 TFLOPS")
+            if not LEAST_FLOPS_PER_S <= rate <= MOST_FLOPS_PER_S:
+                raise SpecError(f"peak.{dtype}", rate, f"it is not within {RATES}", "write such as 312 TFLOPS")
         for name in ("memory_bytes", "memory_bandwidth_bytes_per_s", "power_w"):
             positive(self, name)
         for name in ("idle_power_w", "price_usd", "price_usd_per_hour"):
             not_negative(self, name)
-        if self.rate_flops_per_s is not None:
-            positive(self, "rate_flops_per_s")
+        plausible(self, "memory_bandwidth_bytes_per_s", 1e6, 1e18, "1 MB/s and 1000 PB/s")
+        check_rate(self)
 
     def peak(self, dtype: str) -> float:
         """FLOP/s of ``dtype``; a device without bf16 runs it at its fp16 rate, and without that at fp32."""

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels.jit import kernel
-from xsim.sim.kernels.never import NEVER_PS
+from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS
 
 __all__ = ["post", "run"]
 
@@ -333,7 +333,7 @@ def _set_rate(slot: int, rate: float, slots: Ints, flows: Floats, sim: Ints, lis
         flows[slot, LEFT] = flows[slot, LEFT_BEFORE]
         slots[slot, LAST] = slots[slot, LAST_BEFORE]
     flows[slot, RATE] = rate
-    sending = max(1, int(flows[slot, LEFT] / rate + 0.5))
+    sending = max(1, int(min(flows[slot, LEFT] / rate + 0.5, LONGEST_PS)))
     _schedule(slot, slots[slot, LAST] + sending, slots, sim, lists[QUEUE])
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS
 
 __all__ = ["evaluate"]
 
@@ -31,7 +32,8 @@ def evaluate(
     """Write the end of each row to ``ends_ps`` (N) and of each party to ``done_ps`` (P, -1 on entry).
 
     A row starts when its predecessors have ended and both of its parties are released; round r of row p of a cycle
-    when rows p - 1 and p have ended round r - 1. What waits for a party released at ``NEVER_PS`` ends then or later.
+    when rows p - 1 and p have ended round r - 1. What waits for a party released at ``NEVER_PS`` ends then; all else
+    before.
     The arguments are columns of a ``TransferGraph`` and a ``Compiled``, and ``release_ps`` per party.
 
     Cost: one step per row and round.
@@ -53,8 +55,9 @@ def evaluate(
                 if r > 0:
                     start_ps = max(start_ps, ends_ps[row - 1] if p > 0 else last_ps)
                 size = size_bytes[base + piece]
-                if size > 0 and bytes_per_ps[row] != np.inf:
-                    start_ps += max(1, int(size / bytes_per_ps[row] + 0.5)) + latency_ps[row]
+                if size > 0 and bytes_per_ps[row] != np.inf and start_ps < NEVER_PS:
+                    sending_ps = max(1, int(min(size / bytes_per_ps[row] + 0.5, LONGEST_PS)))
+                    start_ps = min(start_ps + sending_ps + latency_ps[row], NEVER_PS - 1)
                 ends_ps[row] = start_ps
                 piece = piece - 1 if piece > 0 else count - 1
         for row in range(base, base + count):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.contracts import FlowTimes, NetworkStats
+from xsim.sim.kernels.never import LONGEST_PS
 from xsim.sim.traffic.compiled import Compiled
 
 __all__ = ["Run", "Tally", "Totals", "tally_alone"]
@@ -72,7 +73,7 @@ def tally_alone(compiled: Compiled) -> Tally:
     flows: dict[int, int] = {}
     row_bytes, row_busy_ps = np.zeros((2, compiled.graph.rows), dtype=np.int64)
     for rows, size, times in _carried(compiled):
-        sending_ps = np.maximum(1, (size / compiled.bytes_per_ps[rows] + 0.5).astype(np.int64))
+        sending_ps = np.maximum(1, np.minimum(size / compiled.bytes_per_ps[rows] + 0.5, LONGEST_PS).astype(np.int64))
         row_bytes[rows] += times * size
         row_busy_ps[rows] += times * sending_ps
         durations_ps, where = np.unique(sending_ps + compiled.latency_ps[rows], return_inverse=True)
