@@ -59,6 +59,9 @@ def execute(workload: Workload, network: Network, fabric: Fabric, *, fold: bool 
     stuck = [index for index, process in enumerate(processes) if process.is_alive]
     if stuck:
         raise PlanError(f"program {stuck[0]} waits for ever in {run.position[stuck[0]]}; {len(stuck)} programs hang")
+    for body, times in run.folded_bodies.items():
+        for graph, once in Counter(courses[body].graphs).items():
+            run.folded[graph] += once * times
     for graph, times in run.folded.items():
         network.repeat(graph, times)
     return run.log.timeline(run)
@@ -133,7 +136,7 @@ class _Run:
         self.log = _Log()
         self.position: list[Action | str] = ["its start"] * len(workload.programs)
         self.folded: Counter[TransferGraph] = Counter()
-        self.folded_bodies: dict[Body, None] = {}
+        self.folded_bodies: Counter[Body] = Counter()
         self.moving: dict[int, list[Move]] = {}  # per handle, once for each end that is not done
         self.waiting: dict[tuple[int, int], _Due] = {}
         self.outgoing: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
@@ -212,40 +215,42 @@ class _Run:
         body = program.bodies[action.kind, action.chunk]
         course = self.courses[body]
         announced = 0 if ready else len(course.ready)
-        start_ps = self.now_ps
+        start_ps = now_ps = self.now_ps
         collects: list[tuple[int, int]] = []
-        undisturbed = self.folding is not None
         while True:
             done = len(collects)
-            shift_ps = self.now_ps - course.resume_ps[done]
-            ahead = self._foldable(index, number, course, done)
+            shift_ps = now_ps - course.resume_ps[done]
+            ahead = self._foldable(index, number, course, done, now_ps)
             while announced < len(course.ready) and course.ready[announced][1] <= ahead:
                 sync, _, at_ps = course.ready[announced]
                 self._release(sync, index, shift_ps + at_ps)
                 announced += 1
+            if ahead == len(course.graphs) and not done:
+                break
             self.folded.update(course.graphs[done:ahead])
             collects += [(shift_ps + course.starts_ps[i], shift_ps + course.ends_ps[i]) for i in range(done, ahead)]
             if ahead == len(course.graphs):
                 break
-            undisturbed = False
             if ahead > done:
-                yield self.env.timeout(collects[-1][1] - self.now_ps)
+                yield self.env.timeout(collects[-1][1] - now_ps)
             else:
                 collects.append((yield from self._collect(course.graphs[done], shift_ps + course.starts_ps[done])))
-        yield self.env.timeout(shift_ps + course.duration_ps - self.now_ps)
+            now_ps = self.now_ps
+        yield self.env.timeout(shift_ps + course.duration_ps - now_ps)
+        undisturbed = self.folding is not None and not collects
         if undisturbed:
-            self.folded_bodies[body] = None
+            self.folded_bodies[body] += 1
         self.log.action(index, action, start_ps, self.now_ps, None if undisturbed else collects)
 
-    def _foldable(self, index: int, number: int, course: Course, done: int) -> int:
+    def _foldable(self, index: int, number: int, course: Course, done: int, now_ps: int) -> int:
         """How many collectives of the action surely run undisturbed, the first ``done`` included."""
         ahead = done
         if self.folding is None:
             return ahead
-        shift_ps = self.now_ps - course.resume_ps[done]
-        self.folding.stands(index, number, course.compute_ps[done], self.now_ps)
+        shift_ps = now_ps - course.resume_ps[done]
+        self.folding.stands(index, number, course.compute_ps[done], now_ps)
         if done < len(course.graphs):
-            quiet_ps = self.folding.quiet_until_ps(index, self.now_ps)
+            quiet_ps = self.folding.quiet_until_ps(index, now_ps)
             ahead = bisect_right(course.ends_ps, quiet_ps - shift_ps, lo=done)
         if ahead == len(course.graphs):
             self.folding.stands(index, number, course.compute_total_ps, shift_ps + course.duration_ps)

@@ -133,7 +133,7 @@ class _FlowNetwork:
             self._closed_links |= mask
             self._owner[links] = instance.handle
             return True
-        for handle in np.unique(self._owner[links]).tolist() if self._closed else ():
+        for handle in sorted(set(self._owner[links].tolist())) if self._closed else ():
             if handle in self._closed:
                 self._open_up(self._ledger.live[handle])
         self._open_up(instance)

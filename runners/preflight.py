@@ -1,0 +1,86 @@
+"""What must hold before the first simulation starts: results can be written, and nobody else writes there.
+
+Nothing is left behind by a check that fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import socket
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from analysis.tables import RUNS, TABLE
+from runners.locks import lock
+from runners.settings import sqlite_file
+from xsim.errors import SpecError
+
+__all__ = ["check_store", "check_writable", "claimed"]
+
+PROBE_BYTES = 1 << 16
+LOCK = ".lock"
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a result folder in which files cannot be made.
+
+    Raises:
+        SpecError: A part of its path is no folder, may not be written, is read-only or full.
+    """
+    for path in (folder, folder / RUNS, folder / TABLE):
+        _probe("out", path)
+
+
+def check_store(uri: str) -> None:
+    """Refuse an MLflow store that cannot be opened; whether a server answers shows only later.
+
+    Raises:
+        SpecError: Its file cannot be written, or the driver of its database is not installed.
+    """
+    database = sqlite_file(uri)
+    if database is not None:
+        if database.is_dir():
+            raise SpecError("tracking.uri", uri, f"{database} is a folder", "name a file in it")
+        _probe("tracking.uri", database.parent)
+    elif not uri.startswith(("http:", "https:")):
+        from sqlalchemy.engine import make_url
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            make_url(uri).get_dialect().import_dbapi()
+        except (ImportError, SQLAlchemyError) as error:
+            fix = "install the driver, and name it as in mysql+pymysql://"
+            raise SpecError("tracking.uri", uri, str(error), fix) from None
+
+
+@contextlib.contextmanager
+def claimed(folder: Path, argv: Sequence[str]) -> Iterator[None]:
+    """Hold ``folder`` alone: two sweeps that write there would simulate every point twice.
+
+    Raises:
+        SpecError: Another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = lock(folder / LOCK)
+    if file is None:
+        holder = (folder / LOCK).read_text().strip()
+        fix = "wait until it ends, or choose another folder by out="
+        raise SpecError("out", str(folder), f"another sweep writes there: {holder}", fix)
+    with file:
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}, {shlex.join(argv)}\n")
+        file.flush()
+        yield
+
+
+def _probe(key: str, path: Path) -> None:
+    """Write a nameless file in ``path``, or in what there is of it."""
+    try:
+        there = next(parent for parent in (path, *path.parents) if parent.exists())
+        with tempfile.TemporaryFile(dir=there) as probe:
+            probe.write(bytes(PROBE_BYTES))
+    except OSError as error:
+        raise SpecError(key, str(path), str(error.strerror), "name a place that can be written") from None
