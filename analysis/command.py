@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import argparse
 import functools
 import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from xsim.errors import SpecError, XsimError
 
-__all__ = ["CONFIG_ERROR", "INTERRUPTED", "UNREAD", "Main", "exits", "starts", "tell"]
+__all__ = ["CONFIG_ERROR", "INTERRUPTED", "UNREAD", "Main", "Parser", "Stopped", "exits", "starts", "stop_code", "tell"]
 
 CONFIG_ERROR = 2
 INTERRUPTED = 130
 UNREAD = 141  # as a shell reports SIGPIPE
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asks the process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.code = 128 + number  # as a shell reports it
+
+
+class Parser(argparse.ArgumentParser):
+    """Flags; what is wrong with them is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what ``exits`` shows."""
+        raise SpecError("command line", message, "it cannot be read", "--help lists what can")
 
 
 class Main(Protocol):
@@ -27,7 +44,10 @@ class Main(Protocol):
 
 
 def exits(main: Callable[[Sequence[str]], int]) -> Main:
-    """Turn ``main`` into a command: what the user can fix is one line on stderr and exit code 2."""
+    """Turn ``main`` into a command: what the user can fix is one line on stderr and exit code 2.
+
+    What the system refuses later, a full disk perhaps, is one line too, and exit code 1.
+    """
 
     @functools.wraps(main)
     def command(argv: Sequence[str] | None = None) -> int:
@@ -35,19 +55,24 @@ def exits(main: Callable[[Sequence[str]], int]) -> Main:
             code = main(sys.argv[1:] if argv is None else argv)
             sys.stdout.flush()  # a pipe without a reader shows now, not when Python ends
         except SpecError as error:
-            tell(f"error: {error}")
+            tell(_line(error))
             return CONFIG_ERROR
-        except XsimError as error:
-            tell(f"error: {error}")
-            return 1
-        except KeyboardInterrupt:
-            return INTERRUPTED
+        except KeyboardInterrupt as stop:
+            return stop_code(stop)
         except BrokenPipeError:  # the reader, head perhaps, has seen enough
             _discard(sys.stdout.fileno())
             return UNREAD
+        except (XsimError, OSError) as error:
+            tell(_line(error))
+            return 1
         return code
 
     return command
+
+
+def stop_code(stop: KeyboardInterrupt) -> int:
+    """The exit code of a process that ``stop`` ended."""
+    return stop.code if isinstance(stop, Stopped) else INTERRUPTED
 
 
 def tell(text: str) -> None:
@@ -56,6 +81,10 @@ def tell(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
     except BrokenPipeError:
         _discard(sys.stderr.fileno())
+
+
+def _line(error: Exception) -> str:
+    return f"error: {' '.join(str(error).splitlines())}"
 
 
 def starts(module: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from analysis.cases import COMPARED, Case, Comparison, Figures, compare, failures
-from analysis.command import exits
+from analysis.command import Parser, exits
 from analysis.screen import decimals, fits, print_table
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ MISFIT = "*: does not fit the memory of its devices"
 @exits
 def main(argv: Sequence[str]) -> int:
     """Print the table and draw the figure of a sweep's folder."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of a sweep: outputs/<grid>")
     parser.add_argument("--by", choices=COMPARED, help="what to compare; default: the first that varies")
     parser.add_argument("--all", action="store_true", help="also runs that only earlier sweeps of the folder asked for")

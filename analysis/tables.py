@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,19 @@ import pyarrow.parquet as pq
 from analysis.screen import counted
 from xsim.errors import SpecError
 
-__all__ = ["MANIFEST", "RUNS", "SWEEP", "TABLE", "Selection", "load", "rows_of", "select"]
+__all__ = [
+    "MANIFEST",
+    "RUNS",
+    "SWEEP",
+    "TABLE",
+    "Selection",
+    "compacted",
+    "load",
+    "read_json",
+    "rows_of",
+    "runs",
+    "select",
+]
 
 RUNS = "runs"
 TABLE = "table"
@@ -42,17 +54,47 @@ def load(folder: str | os.PathLike[str], *, every_version: bool = False) -> pa.T
         SpecError: There is no run.
     """
     root = Path(folder)
-    parts = [pq.read_table(path) for path in _parts(root / TABLE)]
-    compacted = {key for part in parts for key in part["key"].to_pylist()}
-    tables = [*parts, *_loose(root / RUNS, compacted)]
-    if not tables:
+    table = runs(root)
+    if table is None:
         problem = "it holds no results" if root.is_dir() else "there is no such folder"
         raise SpecError("folder", str(root), problem, "name the folder of a sweep, such as outputs/hetero_llama")
-    table = pa.concat_tables(tables, promote_options="permissive")
-    code = _sweep(root).get("code")
+    code = read_json(root / SWEEP).get("code")
     if code is not None and not every_version:
         table = table.filter(pc.equal(table["code"], code))
+    return table
+
+
+def runs(folder: Path) -> pa.Table | None:
+    """All that ``folder`` holds, of every version, sorted; ``None`` without a run."""
+    parts = compacted(folder)
+    keys = {key for part in parts for key in part["key"].to_pylist()}
+    tables = [table for table in (*parts, *_loose(folder / RUNS, keys)) if table.num_rows]
+    if not tables:
+        return None
+    table = pa.concat_tables(tables, promote_options="permissive")
     return table.sort_by([(name, "ascending") for name in SORTED_BY]).combine_chunks()
+
+
+def compacted(folder: Path) -> list[pa.Table]:
+    """The parts of the compacted table that are whole: of a lost one the runs hold everything."""
+    named = read_json(folder / TABLE / MANIFEST).get("parts", [])
+    found = (_whole(folder / TABLE / name, pq.read_table) for name in named)
+    return [table for table in found if table is not None]
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in the file ``path``; empty if there is none, or a file that something else has spoiled."""
+    try:
+        found = json.loads(path.read_text())
+        if isinstance(found, dict):
+            return found
+        problem = "it holds no object"
+    except FileNotFoundError:
+        return {}
+    except (ValueError, OSError) as error:
+        problem = str(error)
+    warnings.warn(f"{path} cannot be read and is left out: {problem}", stacklevel=2)
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +126,7 @@ def select(folder: str | os.PathLike[str], *, everything: bool = False) -> Selec
         SpecError: There is no run.
     """
     versions = load(folder, every_version=True)
-    sweep = _sweep(Path(folder))
+    sweep = read_json(Path(folder) / SWEEP)
     current = versions.filter(pc.equal(versions["code"], sweep["code"])) if "code" in sweep else versions
     older = versions.num_rows - current.num_rows
     if everything or "points" not in sweep:
@@ -99,29 +141,22 @@ def rows_of(table: pa.Table, keys: Iterable[str]) -> pa.Table:
     return table.take(pa.array([position[key] for key in keys if key in position], pa.int64()))
 
 
-def _parts(folder: Path) -> list[Path]:
-    manifest = folder / MANIFEST
-    if not manifest.is_file():
-        return []
-    named = [folder / name for name in json.loads(manifest.read_text())["parts"]]
-    return [path for path in named if path.is_file()]  # the runs hold what a lost part held
-
-
 def _loose(folder: Path, compacted: set[str]) -> Iterator[pa.Table]:
     """Runs that are not in the compacted table; what a crash left half-written is not a run."""
     for path in sorted(folder.glob("??/[!.]*.arrow")):
         if path.stem in compacted or path.stat().st_size == 0:
             continue
-        try:
-            yield pa.ipc.open_file(path.read_bytes()).read_all()
-        except pa.ArrowInvalid as error:
-            warnings.warn(f"{path} is no whole Arrow file and is left out: {error}", stacklevel=3)
+        table = _whole(path, lambda path: pa.ipc.open_file(path.read_bytes()).read_all())
+        if table is not None:
+            yield table
 
 
-def _sweep(root: Path) -> dict[str, Any]:
-    """What was asked for last; empty if that is unknown."""
-    sweep = root / SWEEP
-    if not sweep.is_file():
-        return {}
-    found: dict[str, Any] = json.loads(sweep.read_text())
-    return found
+def _whole(path: Path, read: Callable[[Path], pa.Table]) -> pa.Table | None:
+    """The table in the file ``path``, if the file is whole."""
+    try:
+        return read(path)
+    except FileNotFoundError:
+        return None
+    except (pa.ArrowInvalid, OSError) as error:
+        warnings.warn(f"{path} is no whole file and is left out: {error}", stacklevel=3)
+        return None

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from analysis.command import Parser
 from runners import options
+from runners.grid import LIMIT, too_many
+from runners.user_files import check_user_files
 from xsim.errors import SpecError
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
 
 __all__ = ["Command", "Setting", "read_command", "replaced", "several"]
 
@@ -42,7 +49,7 @@ def read_command(argv: Sequence[str], about: str) -> Command:
     Raises:
         SpecError: The grammar, a group, an option or a key is wrong.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter, add_help=False, allow_abbrev=False
     )
     parser.add_argument("overrides", nargs="*", help="group=option, key=value, key=a,b,c, +grid=name")
@@ -56,11 +63,13 @@ def read_command(argv: Sequence[str], about: str) -> Command:
         parser.epilog = _epilog(config_dirs)
         parser.print_help()
         raise SystemExit(0)
-    for path in config_dirs:
-        if not path.is_dir():
-            raise SpecError("--config-dir", str(path), "there is no such folder", "name a folder laid out like conf/")
+    check_user_files(config_dirs)
     settings = tuple(_setting(text) for text in given.overrides)
+    seen: set[str] = set()
     for setting in settings:
+        if setting.key in seen:
+            raise SpecError(setting.key, ",".join(map(str, setting.values)), "it is set twice", "set it once")
+        seen.add(setting.key)
         _check(setting, config_dirs)
     return Command(settings, config_dirs, show=given.cfg is not None)
 
@@ -88,21 +97,40 @@ def _setting(text: str) -> Setting:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
-    parser = OverridesParser.create()
     try:
-        override = parser.parse_override(text)
-        if override.is_delete():
-            return Setting(override.key_or_group, (), "delete")
-        if override.is_sweep_override():
-            each = [parser.parse_override(f"{override.key_or_group}={v}") for v in override.sweep_string_iterator()]
-            values = tuple(one.value() for one in each)
-        else:
-            values = (override.value(),)
-    except HydraException:
-        problem = "it cannot be read"
-        raise SpecError("command line", text, problem, "write group=option, key=value or key=a,b,c") from None
-    added = override.is_add() or override.is_force_add()
-    return Setting(override.key_or_group, values, "add" if added else "set")
+        override = OverridesParser.create().parse_override(text)
+        values = () if override.is_delete() else _values(override)
+    except SpecError:
+        raise
+    except (HydraException, ArithmeticError, ValueError, RecursionError):
+        fix = "write group=option, key=value or key=a,b,c, and quote special characters: \"key='value'\""
+        raise SpecError("command line", text, "it cannot be read", fix) from None
+    if override.package is not None:
+        raise SpecError("command line", text, "a package cannot be chosen here", f"write {override.key_or_group}=...")
+    if override.is_delete():
+        return Setting(override.key_or_group, values, "delete")
+    return Setting(override.key_or_group, values, "add" if override.is_add() or override.is_force_add() else "set")
+
+
+def _values(override: Override) -> tuple[object, ...]:
+    """The value, or each of several."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import Transformer
+
+    key, whole = override.key_or_group, override.value()
+    text = str(override.input_line).partition("=")[2]
+    if not override.is_sweep_override():
+        return (whole,)
+    if getattr(whole, "shuffle", False):
+        raise SpecError(key, text, "points have a fixed order", "leave out shuffle")
+    elements = list(itertools.islice(override.sweep_iterator(), LIMIT + 1))
+    if len(elements) > LIMIT:
+        raise too_many(key, text)
+    parser = OverridesParser.create()
+    return tuple(
+        each if isinstance(each, int | float) else parser.parse_override(f"{key}={Transformer.str(each)}").value()
+        for each in elements
+    )
 
 
 def _check(setting: Setting, config_dirs: tuple[Path, ...]) -> None:
@@ -113,6 +141,8 @@ def _check(setting: Setting, config_dirs: tuple[Path, ...]) -> None:
         options.check_choice(setting.key, setting.values[0], config_dirs)
         return
     options.check_key(setting.key, ",".join(map(str, setting.values)))
+    if setting.verb == "delete" and setting.key in options.ROOT:
+        raise SpecError(f"~{setting.key}", "", "it cannot be removed", f"set it: {setting.key}=VALUE")
     if setting.key in options.GROUPS:
         for value in setting.values:
             options.check_choice(setting.key, value, config_dirs)

@@ -8,22 +8,21 @@ resolved last, in the joined config, and mean what they mean in Hydra.
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from runners import options
 from runners.cli import Setting
 from xsim.errors import SpecError
 from xsim.families import FAMILIES
 
-if TYPE_CHECKING:
-    from yaml import YAMLError
-
 __all__ = ["Composer", "Plain", "delete", "place", "session"]
 
 Plain = dict[str, object]
+
+LONGEST = 200  # of what another program says, in a message
 
 
 @contextlib.contextmanager
@@ -52,10 +51,7 @@ class Composer:
     def base(self, groups: Mapping[str, object]) -> tuple[Plain, dict[str, str | None]]:
         """The unresolved config with ``groups`` chosen, and the option name of every group."""
         from hydra import compose
-        from hydra.errors import HydraException
         from omegaconf import OmegaConf
-        from omegaconf.errors import OmegaConfBaseException
-        from yaml import YAMLError
 
         search = ",".join(f"'file://{folder}'" for folder in self.config_dirs)
         chosen = [f"~{group}" if option is None else f"{group}={option}" for group, option in groups.items()]
@@ -66,13 +62,14 @@ class Composer:
             plain = OmegaConf.to_container(
                 OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
             )
-        except (HydraException, OmegaConfBaseException) as error:
+        except RecursionError:
+            problem, fix = "its defaults lead in a circle", "remove one of them"
+            raise SpecError("config", " ".join(texts[1:]), problem, fix) from None
+        except Exception as error:  # for most of what a file can do wrong Hydra has no type of its own
             raise SpecError("config", " ".join(texts[1:]), _first_line(error), "correct the file or option") from None
-        except YAMLError as error:
-            raise _unreadable(error) from None
-        except UnicodeDecodeError as error:
-            raise SpecError("config", " ".join(texts[1:]), f"a file is no text: {error}", "save it as UTF-8") from None
         assert isinstance(plain, dict)
+        for key, value in plain.items():
+            options.check_key(str(key), value)
         named = {str(group): None if name is None else str(name) for group, name in choices.items()}
         config_plain = {str(key): value for key, value in plain.items()}
         for group in options.LABELS:
@@ -192,9 +189,21 @@ def _resolved(config: Plain) -> Plain:
     try:
         plain = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
     except OmegaConfBaseException as error:
-        raise SpecError("config", "${...}", _first_line(error), "correct the interpolation") from None
+        key = str(error.full_key or "config")
+        raise SpecError(key, _at(config, key), _first_line(error), "correct the interpolation") from None
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
+
+
+def _at(config: Plain, key: str) -> object:
+    """The value under the path ``key``, in OmegaConf's notation: ``a.b[0].c``."""
+    node: object = config
+    for part in key.replace("[", ".").replace("]", "").split("."):
+        if isinstance(node, dict):
+            node = node.get(part)
+        elif isinstance(node, list) and part.isdecimal():
+            node = node[int(part)]
+    return node
 
 
 def _has_interpolation(node: object) -> bool:
@@ -218,21 +227,6 @@ def _refuse_code(node: object, path: str) -> None:
             _refuse_code(value, f"{path}{index}.")
 
 
-def _unreadable(error: YAMLError) -> SpecError:
-    """Where and why a file is not YAML."""
-    from yaml import MarkedYAMLError
-
-    mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
-    if mark is None or not isinstance(error, MarkedYAMLError):
-        return SpecError("config", "", _first_line(error), "write the file as YAML")
-    place = f"{mark.name}:{mark.line + 1}:{mark.column + 1}"
-    return SpecError(place, _line(mark.name, mark.line), str(error.problem), "correct the YAML there")
-
-
-def _line(file: str, number: int) -> str:
-    lines = Path(file).read_text(errors="replace").splitlines()
-    return lines[number].strip() if number < len(lines) else ""
-
-
 def _first_line(error: Exception) -> str:
-    return " ".join(str(error).split("\n")[0].split()).rstrip(".")
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return textwrap.shorten(lines[0], LONGEST, placeholder=" ...").rstrip(".")

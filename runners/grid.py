@@ -18,16 +18,19 @@ A grid is a section of a config file::
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from runners.options import GROUPS, ROOT, near
 from xsim.errors import SpecError
 
-__all__ = ["Choice", "Grid", "expand", "grid_from_plain", "pin"]
+__all__ = ["LIMIT", "Choice", "Grid", "expand", "grid_from_plain", "pin", "too_many"]
 
 Choice = dict[str, object]  # key -> value of one point: {"reshard": "lcm", "model.seq_len": 2048}
 Values = tuple[object, ...]
+
+LIMIT = 100_000  # points; all are resolved, some 0.5 ms each, before the first starts
 
 _SECTION = ("axes", "zip", "exclude", "include")
 
@@ -125,36 +128,55 @@ def expand(grid: Grid) -> tuple[Choice, ...]:
     """Every point once: zipped blocks vary slowest, the last axis fastest, extra points come last.
 
     Raises:
-        SpecError: There is no point.
+        SpecError: There is no point, or more than ``LIMIT``.
 
     >>> [point["a"] for point in expand(Grid(axes={"a": (1, 2, 3)}, exclude=({"a": (2,)},)))]
     [1, 3]
     """
-    blocks = [
-        [dict(zip(block, row, strict=True)) for row in zip(*block.values(), strict=True)] for block in grid.zipped
-    ]
+    blocks = [_rows(block) for block in grid.zipped]
     axes = [[{key: value} for value in values] for key, values in grid.axes.items()]
     factors = [*blocks, *axes]
+    if math.prod(map(len, factors)) > LIMIT:
+        raise too_many("grid", _sizes(grid))
     product = [_merged(parts) for parts in itertools.product(*factors)] if factors else []
     points = [*(point for point in product if not _excluded(point, grid.exclude)), *grid.include]
     distinct = {repr(sorted(point.items())): point for point in points}
     if not distinct:
-        sizes = ", ".join(f"{key}: {len(values)}" for part in (*grid.zipped, grid.axes) for key, values in part.items())
         fix = "name a grid (+grid=NAME), give a key several values, or exclude less"
-        raise SpecError("grid", sizes or "no axes", "it has no points", fix)
+        raise SpecError("grid", _sizes(grid), "it has no points", fix)
     return tuple(distinct.values())
 
 
+def too_many(key: str, value: str) -> SpecError:
+    """More points than a sweep may have."""
+    return SpecError(key, value, f"that is more than {LIMIT} points", "split the sweep, or choose fewer values")
+
+
+def _sizes(grid: Grid) -> str:
+    parts = (*grid.zipped, grid.axes)
+    return ", ".join(f"{key}: {len(values)}" for part in parts for key, values in part.items()) or "no axes"
+
+
 def _check_rules(grid: Grid) -> None:
-    """Refuse a rule that drops nothing since it names a value that its axis does not have."""
+    """Refuse a rule that drops nothing: it names what its axis does not have, or what a zip never joins."""
     offered = {key: values for block in (*grid.zipped, grid.axes) for key, values in block.items()}
     for number, rule in enumerate(grid.exclude):
-        for key, values in rule.items():
-            for value in values:
-                if value not in offered[key]:
-                    known = list(dict.fromkeys(map(str, offered[key])))
-                    fix = f"{near(value, known)}it has {', '.join(known)}"
-                    raise SpecError(f"grid.exclude[{number}].{key}", value, "the axis has no such value", fix)
+        for key, value in ((key, value) for key, values in rule.items() for value in values):
+            if value not in offered[key]:
+                known = list(dict.fromkeys(map(str, offered[key])))
+                fix = f"{near(value, known)}it has {', '.join(known)}"
+                raise SpecError(f"grid.exclude[{number}].{key}", value, "the axis has no such value", fix)
+        for block in grid.zipped:
+            part = {key: values for key, values in rule.items() if key in block}
+            if not any(_excluded(row, (part,)) for row in _rows(block)):
+                shown = {key: values[0] if len(values) == 1 else list(values) for key, values in part.items()}
+                fix = f"the grid zips {', '.join(block)}: take values that stand together"
+                raise SpecError(f"grid.exclude[{number}]", shown, "no point has these values", fix)
+
+
+def _rows(block: Mapping[str, Values]) -> list[Choice]:
+    """What the keys of a zipped block are together, one after another."""
+    return [dict(zip(block, row, strict=True)) for row in zip(*block.values(), strict=True)]
 
 
 def _merged(parts: tuple[Choice, ...]) -> Choice:

@@ -31,6 +31,7 @@ from xsim.spec.scenario import Scenario
 __all__ = ["INPUT_KEYS", "SCHEMA_VERSION", "Inputs", "code_hash", "key_of", "read", "resolved"]
 
 SCHEMA_VERSION = 1  # of the result tables; part of every key
+LARGEST = 2**63 - 1  # that a column of whole numbers holds
 
 INPUT_KEYS = (
     "cluster",
@@ -172,6 +173,8 @@ def _as_tuple(value: object) -> object:
 def _whole(name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise SpecError(name, value, f"its type is {type(value).__name__}", "write a whole number")
+    if not -LARGEST <= value <= LARGEST:
+        raise SpecError(name, value, "it is too large for a column of results", f"write at most {LARGEST}")
     return value
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from runners import options
 from runners.cli import Command, Setting, several
-from runners.compose import Composer, Plain, place, session
+from runners.compose import Composer, Plain, delete, place, session
 from runners.grid import Choice, Grid, expand, grid_from_plain, pin
 from runners.inputs import INPUT_KEYS, code_hash, key_of, read, resolved
 from runners.settings import SETTING_KEYS, Settings
@@ -130,7 +130,11 @@ def _grid(command: Command, composer: Composer) -> Grid:
     base, _ = composer.base({})
     for setting in command.settings:
         if setting.key.startswith("grid."):
-            place(base, setting.key, setting.values[0], add=setting.verb == "add")
+            if setting.verb == "delete":
+                delete(base, setting.key)
+            else:
+                value = setting.values[0] if len(setting.values) == 1 else list(setting.values)
+                place(base, setting.key, value, add=setting.verb == "add")
     return grid_from_plain(base.get("grid", {}), several)
 
 
@@ -153,20 +157,27 @@ def _sorted(command: Command, grid: Grid) -> _Asked:
 
 
 def _check_axes(grid: Grid, command: Command) -> None:
-    columns: list[tuple[str, Iterable[object]]] = [
-        *((key, values) for block in (*grid.zipped, grid.axes) for key, values in block.items()),
-        *((key, (value,)) for extra in grid.include for key, value in extra.items()),
+    columns: list[tuple[str, str, Iterable[object]]] = [
+        *((f"zip[{i}]", key, values) for i, block in enumerate(grid.zipped) for key, values in block.items()),
+        *(("axes", key, values) for key, values in grid.axes.items()),
+        *((f"include[{i}]", key, (value,)) for i, extra in enumerate(grid.include) for key, value in extra.items()),
     ]
-    for key, values in columns:
-        if key in options.LABELS:
-            for value in values:
-                options.check_choice(key, value, command.config_dirs)
-        else:
-            plain = key.removeprefix("+")
-            options.check_key(plain, list(values))
-            if plain.partition(".")[0] not in INPUT_KEYS:
-                fix = f"choose among {', '.join(INPUT_KEYS)} and keys inside them"
-                raise SpecError(f"grid.{plain}", list(values), "it cannot be an axis: no result depends on it", fix)
+    for place_in_grid, key, values in columns:
+        try:
+            _check_axis(key.removeprefix("+"), values, command)
+        except SpecError as error:
+            raise error.under(f"grid.{place_in_grid}") from None
+
+
+def _check_axis(key: str, values: Iterable[object], command: Command) -> None:
+    if key in options.LABELS:
+        for value in values:
+            options.check_choice(key, value, command.config_dirs)
+        return
+    options.check_key(key, list(values))
+    if key.partition(".")[0] not in INPUT_KEYS:
+        fix = f"choose among {', '.join(INPUT_KEYS)} and keys inside them"
+        raise SpecError(key, list(values), "it cannot be an axis: no result depends on it", fix)
 
 
 def _point(

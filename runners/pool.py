@@ -8,38 +8,22 @@ ended together with its process.
 from __future__ import annotations
 
 import collections
-import contextlib
-import logging
-import os
-import shutil
-import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from runners.inputs import code_hash
 from runners.points import Point
+from runners.ray_session import PoolError, first_line, ray_session, resource
 from runners.worker import Outcome, Worker
-from xsim.errors import XsimError
 
-__all__ = ["Finished", "Limits", "PoolError", "finished"]
+__all__ = ["Finished", "Limits", "finished"]
 
 TICK_S = 1.0
 SLOW_START_S = 30.0
-OBJECT_STORE_BYTES = 100_000_000  # rows are small; Ray's default is a third of the machine's memory
 STARTS = 3  # that may fail in a row before the sweep gives up
-
-QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "DO_NOT_TRACK": "true",
-}
-
-
-class PoolError(XsimError):
-    """No simulation can run: workers do not start, or run another version of the simulator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +73,7 @@ def finished(points: Sequence[Point], limits: Limits, worker: type[Worker] = Wor
     Raises:
         PoolError: Workers do not start.
     """
-    with _ray(limits) as (count, memory_bytes):
+    with ray_session(limits.address, limits.workers) as (count, memory_bytes):
         pool = _Pool(limits, worker, memory_bytes, collections.deque((point, 1) for point in points))
         pool.slots = [pool.started(number) for number in range(min(count, len(points)))]
         left = len(points)
@@ -143,7 +127,7 @@ class _Pool:
             yield from self._died(slot, "out_of_memory", "the machine ran out of memory; try fewer num_workers")
             return
         except RayError as error:
-            yield from self._died(slot, "crashed", _first_line(error))
+            yield from self._died(slot, "crashed", first_line(error))
             return
         slot.pending = None
         if slot.point is None:
@@ -174,7 +158,7 @@ class _Pool:
         if slot.point is None:
             if lasted_s > SLOW_START_S and not self.warned:
                 self.warned = True
-                free, cpus = _resource(ray.available_resources, "CPU"), _resource(ray.cluster_resources, "CPU")
+                free, cpus = resource(ray.available_resources, "CPU"), resource(ray.cluster_resources, "CPU")
                 shown = f"{free:g} of {cpus:g} CPUs are free"
                 warnings.warn(f"a worker has been starting for {lasted_s:.0f} s: {shown}", stacklevel=2)
         elif self.limits.timeout_s is not None and lasted_s > self.limits.timeout_s:
@@ -184,61 +168,6 @@ class _Pool:
             self.slots[slot.number] = self.started(slot.number)
 
 
-@contextlib.contextmanager
-def _ray(limits: Limits) -> Iterator[tuple[int, int | None]]:
-    """Ray, and how many workers it has room for and how much memory each may use (absent: no limit)."""
-    os.environ.update(QUIET)
-    import ray
-
-    folder = tempfile.mkdtemp(prefix="xsim-ray-")
-    try:
-        if limits.address == "local":
-            count = limits.workers or len(os.sched_getaffinity(0))
-            _start_local(count, folder)
-            memory_bytes = int(_resource(ray.cluster_resources, "memory") / count)
-        else:
-            _join(limits.address)
-            count, memory_bytes = limits.workers or max(1, int(_resource(ray.cluster_resources, "CPU"))), None
-        yield count, memory_bytes
-    finally:
-        ray.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _start_local(count: int, folder: str) -> None:
-    import ray
-
-    ray.init(
-        "local",  # without an address Ray would join whatever cluster it finds, even a dead one
-        num_cpus=count,
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        _node_ip_address="127.0.0.1",
-        _temp_dir=folder,
-    )
-
-
-def _join(address: str) -> None:
-    import ray
-
-    try:
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
-    except ConnectionError as error:
-        hint = "set RAY_ADDRESS, and RAY_AUTH_MODE=token as on the cluster's nodes"
-        raise PoolError(f"no Ray at {address}: {_first_line(error)}; {hint}") from None
-
-
-def _resource(resources: Callable[[], dict[str, float]], name: str) -> float:
-    return resources().get(name, 0.0)
-
-
 def _without_result(status: str, reason: str, slot: _Slot) -> Outcome:
     lasted_s = time.monotonic() - slot.started_s
     return Outcome(status=status, reason=reason, details="", metrics={}, wall_s=lasted_s)
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:1] + lines[-1:] if len(lines) > 1 else lines) or type(error).__name__

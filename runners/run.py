@@ -43,11 +43,14 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     from runners.explain import explain
     from runners.inputs import read
     from runners.options import offered
+    from runners.preflight import check_writable
     from runners.store import Store, row_of
     from runners.worker import attempted
     from xsim.experiment import run
 
     (point,) = plan.points
+    store = Store(plan.settings.out / plan.name)
+    check_writable(store.folder)
     experiment = read(point.config).experiment()
     result, outcome = attempted(lambda: run(experiment))
     if result is None:
@@ -56,7 +59,6 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
             return CONFIG_ERROR
         tell(outcome["details"].rstrip())
         return 1
-    store = Store(plan.settings.out / plan.name)
     store.begin({"code": point.code, "points": [{"key": point.key, **point.labels}]}, again=[])
     store.write(row_of(point, outcome, worker=0, attempt=1))
     detail = store.folder / "detail" / point.key

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from runners.options import near
 from xsim.errors import SpecError
 
-__all__ = ["SETTING_KEYS", "Settings", "default_uri"]
+__all__ = ["SETTING_KEYS", "Settings", "default_uri", "sqlite_file"]
 
 T = TypeVar("T")
 
 SETTING_KEYS = ("out", "num_workers", "timeout_s", "retries", "retry", "dry_run", "tracking", "ray")
+STORES = ("sqlite", "http", "https", "postgresql", "mysql", "mssql")  # that MLflow has; of files alone no longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +40,15 @@ class Settings:
     def __post_init__(self) -> None:
         if self.num_workers is not None and self.num_workers < 1:
             raise SpecError("num_workers", self.num_workers, "nothing would run", "write 1 or more, or null")
-        if self.timeout_s is not None and self.timeout_s <= 0:
-            raise SpecError("timeout_s", self.timeout_s, "it is not positive", "write seconds, or null")
+        if self.timeout_s is not None and not 0 < self.timeout_s < math.inf:
+            raise SpecError("timeout_s", self.timeout_s, "it is no positive time", "write seconds, or null")
         if self.retries < 0:
             raise SpecError("retries", self.retries, "it is negative", "write 0 or more")
 
     @classmethod
     def from_plain(cls, config: Mapping[str, object]) -> Settings:
         """Read the keys ``SETTING_KEYS``."""
-        out = Path(_typed(config, "out", str)).expanduser().resolve()
+        out = _folder(_typed(config, "out", str))
         retry = _typed(config, "retry", str)
         if retry not in ("none", "failed"):
             raise SpecError("retry", retry, "there is no such policy", "choose one of none, failed")
@@ -57,7 +60,7 @@ class Settings:
             retry_failed=retry == "failed",
             dry_run=_typed(config, "dry_run", bool),
             tracking_uri=_tracking_uri(_inside(config, "tracking", "uri"), out),
-            ray_address=str(_inside(config, "ray", "address")),
+            ray_address=_address(_inside(config, "ray", "address")),
         )
 
 
@@ -66,23 +69,44 @@ def default_uri(out: Path) -> str:
     return f"sqlite:///{out / 'mlflow.db'}"
 
 
+def sqlite_file(uri: str) -> Path | None:
+    """The file of an SQLite store; absent for another."""
+    return Path(uri.removeprefix("sqlite:///").partition("?")[0]) if uri.startswith("sqlite:///") else None
+
+
+def _folder(text: str) -> Path:
+    if not text or "\0" in text:
+        raise SpecError("out", text, "it is no path", "name the folder of all results")
+    return Path(text).expanduser().resolve()
+
+
 def _tracking_uri(uri: object, out: Path) -> str | None:
     if uri is None:
         return default_uri(out)
     if uri == "none":
         return None
-    text = str(uri)
-    for scheme in ("sqlite:///", "file://"):
-        path = text.removeprefix(scheme)
-        if path != text and not path.startswith("/"):
-            return scheme + str(Path(path).resolve())
-    return text
+    scheme, _, place = uri.partition("://") if isinstance(uri, str) else ("", "", "")
+    if scheme.partition("+")[0] not in STORES or place.strip("/") in ("", ":memory:"):
+        fix = "write sqlite:///FILE, http://HOST:PORT or postgresql://USER@HOST/NAME, or choose tracking=none"
+        raise SpecError("tracking.uri", uri, "it names no store that MLflow can keep", fix)
+    path = str(uri).removeprefix("sqlite:///")
+    return str(uri) if path == uri or path.startswith("/") else f"sqlite:///{Path(path).resolve()}"
+
+
+def _address(address: object) -> str:
+    if not isinstance(address, str) or not address:
+        raise SpecError("ray.address", address, "it is no address", "write local, auto or HOST:PORT")
+    return address
 
 
 def _inside(config: Mapping[str, object], group: str, key: str) -> object:
+    """The value of ``key``, the only one that ``group`` has."""
     node = config.get(group)
     if not isinstance(node, Mapping) or key not in node:
         raise SpecError(f"{group}.{key}", None, "it is missing", f"choose an option of {group}")
+    for other, value in node.items():
+        if other != key:
+            raise SpecError(f"{group}.{other}", value, "there is no such key", f"{near(other, (key,))}it has {key}")
     return node[key]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.tables import MANIFEST, RUNS, SWEEP, TABLE, load, rows_of
+from analysis.tables import MANIFEST, RUNS, SWEEP, TABLE, compacted, rows_of, runs
 from runners.inputs import SCHEMA_VERSION
 from runners.options import LABELS
 from runners.points import Point
@@ -106,7 +107,14 @@ class Store:
         return rows_of(self._all(), keys)
 
     def begin(self, asked: Mapping[str, object], again: Collection[str]) -> None:
-        """Note what was asked. The rows of ``again`` are to be replaced: the compacted table may not shadow them."""
+        """Note what was asked, and remove what dead writers left.
+
+        The rows of ``again`` are to be replaced: the compacted table may not shadow them.
+        """
+        for pattern in (".*", f"{TABLE}/.*", f"{RUNS}/??/.*"):
+            for path in self.folder.glob(pattern):
+                if _is_abandoned(path):
+                    path.unlink(missing_ok=True)
         if again:
             (self.folder / TABLE / MANIFEST).unlink(missing_ok=True)
         write_whole(self.folder / SWEEP, _json(asked))
@@ -126,11 +134,13 @@ class Store:
         write_whole(self.folder / "status.json", _json(status))
 
     def compact(self) -> None:
-        """Bring the compacted table up to date; the runs stay."""
+        """Bring the compacted table up to date, if it is not; the runs stay."""
         table_folder = self.folder / TABLE
         table = self._all()
-        old = _manifest(table_folder)
-        number = 1 + max((int(name.removeprefix("part-").removesuffix(".parquet")) for name in old), default=0)
+        if table.num_rows == sum(part.num_rows for part in compacted(self.folder)):
+            return
+        old = table_folder.glob("part-*.parquet")
+        number = 1 + max((int(path.stem.removeprefix("part-")) for path in old), default=0)
         part = f"part-{number:06d}.parquet"
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd")
@@ -141,20 +151,23 @@ class Store:
                 path.unlink()
 
     def _all(self) -> pa.Table:
-        if not (self.folder / RUNS).is_dir():
-            return SCHEMA.empty_table()
-        return load(self.folder, every_version=True)
+        found = runs(self.folder)
+        return SCHEMA.empty_table() if found is None else found
 
 
 def write_whole(path: Path, data: bytes) -> None:
     """``data`` under ``path``, complete or not at all, also if the machine stops meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
     hidden = path.with_name(f".{path.name}.{os.getpid()}")
-    with hidden.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    hidden.rename(path)
+    try:
+        with hidden.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        hidden.rename(path)
+    except BaseException:
+        hidden.unlink(missing_ok=True)
+        raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -162,12 +175,10 @@ def write_whole(path: Path, data: bytes) -> None:
         os.close(folder)
 
 
-def _manifest(table_folder: Path) -> list[str]:
-    try:
-        parts: list[str] = json.loads((table_folder / MANIFEST).read_text())["parts"]
-    except FileNotFoundError:
-        return [path.name for path in table_folder.glob("part-*.parquet")]
-    return parts
+def _is_abandoned(path: Path) -> bool:
+    """Whether ``path`` is half of a file whose writer has ended."""
+    writer = re.fullmatch(r"\..+\.(\d+)", path.name)
+    return writer is not None and not Path("/proc", writer[1]).exists()
 
 
 def _json(value: Mapping[str, object]) -> bytes:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-import signal
 import sys
 import time
 from collections import Counter
@@ -21,7 +20,7 @@ from contextlib import closing, contextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from analysis.command import INTERRUPTED, exits, starts, tell
+from analysis.command import exits, starts, stop_code, tell
 from analysis.screen import counted
 from runners.cli import read_command
 
@@ -40,7 +39,7 @@ STATUS_EVERY_S = 5.0
 
 @exits
 def main(argv: Sequence[str]) -> int:
-    """Exit code: 0, 1 if a row failed, 2 if the input is wrong, 130 if interrupted."""
+    """Exit code: 0, 1 if a row failed, 2 if the input is wrong, 130 or 143 if stopped."""
     command = read_command(argv, __doc__ or "")
     from runners.points import composed, plan_sweep
 
@@ -61,6 +60,18 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(plan: Plan, argv: Sequence[str]) -> int:
+    from runners.preflight import check_store, check_writable, claimed
+    from runners.stop import stoppable
+
+    folder = plan.settings.out / plan.name
+    check_writable(folder)
+    if plan.settings.tracking_uri is not None:
+        check_store(plan.settings.tracking_uri)
+    with stoppable(), claimed(folder, argv):
+        return _run_claimed(plan, argv)
+
+
+def _run_claimed(plan: Plan, argv: Sequence[str]) -> int:
     from runners.store import Store
 
     store = Store(plan.settings.out / plan.name)
@@ -70,17 +81,19 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     there = [point.key for point in plan.points if point.key not in due]
     _announce(plan, store, len(there))
     store.begin(_asked(plan, argv), again=[point.key for point in missing if point.key in known])
-    tracker = _tracker(plan, store, there, to_run=len(missing))
     before = Counter(known[key] for key in there)
-    interrupted = _run_missing(plan, store, missing, before, tracker)
-    rows = store.rows(point.key for point in plan.points)
-    failed = any(status in FAILURES for status in rows["status"].to_pylist())
-    if tracker is not None:
-        tracker.close("KILLED" if interrupted else "FAILED" if failed else "FINISHED")
-    _report(plan, store, rows, tracker)
+    with _tracker(plan, store, there, to_run=len(missing)) as tracker:
+        interrupted = _run_missing(plan, store, missing, before, tracker)
+        rows = store.rows(point.key for point in plan.points)
+        failed = any(status in FAILURES for status in rows["status"].to_pylist())
+        if tracker is not None:
+            tracker.status = "KILLED" if interrupted else "FAILED" if failed else "FINISHED"
+        _report(store, rows)
+    if tracker is not None and rows:
+        _report_tracking(plan, tracker)
     if interrupted:
         tell(f"interrupted: {len(rows)} of {len(plan.points)} are done; the same command runs the rest")
-    return INTERRUPTED if interrupted else int(failed)
+    return interrupted or int(failed)
 
 
 def _announce(plan: Plan, store: Store, there: int) -> None:
@@ -114,13 +127,15 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _tracker(plan: Plan, store: Store, there: Sequence[str], to_run: int) -> Tracker | None:
+@contextmanager
+def _tracker(plan: Plan, store: Store, there: Sequence[str], to_run: int) -> Iterator[Tracker | None]:
     """Where rows are logged; rows that an interrupted sweep left unlogged come first."""
     from runners.track import Tracker, tracked
 
     uri = plan.settings.tracking_uri
     if uri is None:
-        return None
+        yield None
+        return
     identity = hashlib.sha256("\n".join(sorted(point.key for point in plan.points)).encode()).hexdigest()[:16]
     tracker = Tracker(uri=uri, grid=plan.name, sweep=identity, folder=store.folder, code=plan.points[0].code)
     logged = tracked(store.folder, uri)
@@ -130,13 +145,14 @@ def _tracker(plan: Plan, store: Store, there: Sequence[str], to_run: int) -> Tra
     if untracked:
         for row in store.rows(untracked).to_pylist():
             tracker.add(row)
-    return tracker
+    with closing(tracker):
+        yield tracker
 
 
 def _run_missing(
     plan: Plan, store: Store, missing: Sequence[Point], before: Counter[str], tracker: Tracker | None
-) -> bool:
-    """Run and store ``missing``, beside the points that ended ``before``; whether the user stopped it."""
+) -> int:
+    """Run and store ``missing``, beside the points that ended ``before``; the exit code if it was stopped, else 0."""
     from runners.progress import Count
 
     workers = plan.settings.num_workers or len(os.sched_getaffinity(0))
@@ -145,18 +161,17 @@ def _run_missing(
     def note(state: str) -> None:
         store.note(state, len(plan.points), before + count.done, count.eta_s)
 
-    state = "stopped"
+    state, code = "stopped", 0
     try:
         if missing:
             _follow(plan, store, missing, count, tracker, note)
         state = "finished"
-    except KeyboardInterrupt:
-        state = "interrupted"
+    except KeyboardInterrupt as stop:
+        state, code = "interrupted", stop_code(stop)
     finally:
         note(state)
-        if missing:
-            store.compact()
-    return state == "interrupted"
+        store.compact()
+    return code
 
 
 def _follow(
@@ -172,7 +187,7 @@ def _follow(
     from runners.store import row_of
 
     noted_s = 0.0
-    with progress(count) as display, _second_interrupt_kills(), closing(_outcomes(plan, missing)) as outcomes:
+    with progress(count) as display, closing(_outcomes(plan, missing)) as outcomes:
         for done in outcomes:
             if done is not None:
                 row = row_of(done.point, done.outcome, worker=done.worker, attempt=done.attempt)
@@ -207,40 +222,24 @@ def _outcomes(plan: Plan, missing: Sequence[Point]) -> Generator[Finished | None
         yield from finished(sound, limits)
 
 
-@contextmanager
-def _second_interrupt_kills() -> Iterator[None]:
-    """The first Ctrl-C ends the sweep in order, the second at once."""
-    pressed: list[int] = []
-
-    def handler(number: int, _frame: object) -> None:
-        pressed.append(number)
-        if len(pressed) > 1:
-            os._exit(INTERRUPTED)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _report(plan: Plan, store: Store, rows: pa.Table, tracker: Tracker | None) -> None:
+def _report(store: Store, rows: pa.Table) -> None:
     from analysis.compare import show
-    from runners.settings import default_uri
 
     if not rows:
         return
     show(rows)
-    folder = shlex.quote(str(store.folder))
     print(f"\nTables:  {store.folder} (analysis.load reads them)")
-    print(f"Figure:  {starts('analysis.compare')} {folder}")
-    if tracker is not None:
-        if tracker.problem:
-            tell(f"warning: MLflow has not all runs: {tracker.problem}; the same command logs the rest")
-        own = tracker.uri == default_uri(plan.settings.out)
-        place = shlex.quote(str(plan.settings.out)) if own else f"--uri {shlex.quote(tracker.uri)}"
-        print(f"MLflow:  {starts('runners.ui')} {place}")
+    print(f"Figure:  {starts('analysis.compare')} {shlex.quote(str(store.folder))}", flush=True)
+
+
+def _report_tracking(plan: Plan, tracker: Tracker) -> None:
+    from runners.settings import default_uri
+
+    if tracker.problem:
+        tell(f"warning: MLflow has not all runs: {tracker.problem}; the same command logs the rest")
+    own = tracker.uri == default_uri(plan.settings.out)
+    place = shlex.quote(str(plan.settings.out)) if own else f"--uri {shlex.quote(tracker.uri)}"
+    print(f"MLflow:  {starts('runners.ui')} {place}")
 
 
 if __name__ == "__main__":

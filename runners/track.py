@@ -13,6 +13,7 @@ import json
 import math
 import os
 import queue
+import shutil
 import sqlite3
 import threading
 import time
@@ -21,17 +22,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.tables import read_json
 from runners.options import LABELS
+from runners.settings import sqlite_file
 from xsim.metrics import COLUMNS
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Run
 
     from runners.store import Row
 
 __all__ = ["Tracker", "tracked"]
 
 JOURNAL = "tracked.json"
+CONFIG = "config.json"  # the artifact of a run
 TAG_LIMIT = 5000  # MLflow cuts longer tags silently
 
 ENVIRONMENT = {
@@ -41,17 +46,15 @@ ENVIRONMENT = {
     "MLFLOW_LOGGING_LEVEL": "WARNING",
     "GIT_PYTHON_REFRESH": "quiet",
 }
+PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}  # MLflow's: 4 minutes and more
 FIGURES = tuple(column.name for column in COLUMNS if column.kind != "text")
 
 
 def tracked(folder: Path, uri: str) -> set[str]:
     """Keys of the runs of the tables in ``folder`` that the store at ``uri`` has."""
-    try:
-        journal = json.loads((folder / JOURNAL).read_text())
-    except FileNotFoundError:
-        return set()
-    database = _sqlite_file(uri)
-    if journal["uri"] != uri or (database is not None and not database.exists()):
+    journal = read_json(folder / JOURNAL)
+    database = sqlite_file(uri)
+    if journal.get("uri") != uri or (database is not None and not database.exists()):
         return set()
     return set(journal["keys"])
 
@@ -66,6 +69,7 @@ class Tracker:
         sweep: Identity of the sweep; its parent run carries it as a tag.
         folder: Of the tables; the journal lies there.
         code: Hash of the simulator.
+        status: How the sweep ended: FINISHED, FAILED or KILLED.
         problem: Why tracking stopped, if it did. The tables are not touched by that.
     """
 
@@ -74,10 +78,10 @@ class Tracker:
     sweep: str
     folder: Path
     code: str
+    status: str = "FAILED"
     problem: str = ""
     _rows: queue.Queue[Row | None] = field(default_factory=queue.Queue)
     _thread: threading.Thread | None = None
-    _status: str = "FINISHED"
     _keys: set[str] = field(default_factory=set)
 
     def start(self) -> None:
@@ -89,39 +93,36 @@ class Tracker:
         """Log ``row`` when there is time."""
         self._rows.put(row)
 
-    def close(self, status: str) -> None:
-        """End the parent run with ``status`` (FINISHED, FAILED or KILLED) after the last row, if it was started."""
+    def close(self) -> None:
+        """End the parent run with ``status`` after the last row, if it was started."""
         if self._thread is None:
             return
-        self._status = status
         self._rows.put(None)
         self._thread.join()
 
     def _work(self) -> None:
         try:
-            self._log_all()
+            try:
+                self._log_all()
+            finally:
+                self._write_journal()
         except Exception as error:  # whatever MLflow raises, the sweep goes on
             self.problem = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        finally:
-            self._write_journal()
 
     def _log_all(self) -> None:
         client = _client(self.uri)
         self._keys = tracked(self.folder, self.uri)
-        experiment, fresh = _experiment(client, self.grid, self.uri)
-        there = {} if fresh else _runs_by_key(client, experiment)
+        experiment = _experiment(client, self.grid, self.uri)
         parent = self._parent(client, experiment)
         while (row := self._rows.get()) is not None:
             key = str(row["key"])
-            old = there.get(key)
-            if old is not None and old[1] == _identity(row):
-                self._keys.add(key)
-                continue
-            if old is not None:
-                client.delete_run(old[0])
-            _log(client, experiment, parent, row)
+            old = client.search_runs([experiment], f"tags.`xsim.key` = '{key}'", max_results=1)
+            if not old or not _is_of(old[0], row):
+                for run in old:
+                    client.delete_run(run.info.run_id)
+                _log(client, experiment, parent, row)
             self._keys.add(key)
-        client.set_terminated(parent, self._status)
+        client.set_terminated(parent, self.status)
 
     def _parent(self, client: MlflowClient, experiment: str) -> str:
         found = client.search_runs([experiment], f"tags.`xsim.sweep` = '{self.sweep}'", max_results=1)
@@ -162,7 +163,7 @@ def _log(client: MlflowClient, experiment: str, parent: str, row: Row) -> None:
         Param(name, str(row[name])) for name in (*LABELS, "seed", "batch", "point") if row[name] not in (None, "")
     ]
     client.log_batch(run_id, metrics=metrics, params=params)
-    client.log_text(run_id, json.dumps(json.loads(str(row["config_json"])), indent=1), "config.json")
+    client.log_text(run_id, json.dumps(json.loads(str(row["config_json"])), indent=1), CONFIG)
     client.set_terminated(run_id, "FINISHED" if row["status"] in ("ok", "does_not_fit", "invalid") else "FAILED")
 
 
@@ -179,6 +180,11 @@ def _identity(row: Row) -> str:
     return f"{row['status']} {row['attempt']} {row['wall_s']}"
 
 
+def _is_of(run: Run, row: Row) -> bool:
+    """Whether ``run`` is the whole of ``row``: a crash leaves the half of one."""
+    return run.info.status != "RUNNING" and run.data.tags["xsim.identity"] == _identity(row)
+
+
 def _title(row: Row) -> str:
     named = [row[name] for name in ("cluster", "model", "schedule", "reshard", "network", "point")]
     return "/".join([*(str(name) for name in named if name), f"s{row['seed']}"])
@@ -186,16 +192,19 @@ def _title(row: Row) -> str:
 
 def _client(uri: str) -> MlflowClient:
     """A client whose store is ready: two sweeps that met on a new database would break it, so one waits."""
-    os.environ.update(ENVIRONMENT)
+    os.environ.update(ENVIRONMENT | {name: os.environ.get(name, value) for name, value in PATIENCE.items()})
     os.environ.pop("MLFLOW_RUN_ID", None)  # a shell's run would capture ours
     from mlflow import MlflowClient
 
-    database = _sqlite_file(uri)
+    database = sqlite_file(uri)
     if database is None:
         return MlflowClient(uri)
     database.parent.mkdir(parents=True, exist_ok=True)
     with database.with_name(f".{database.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        if not database.exists():
+            for config in _artifacts(database).glob(f"*/*/artifacts/{CONFIG}"):  # runs of one that was deleted
+                shutil.rmtree(config.parents[1])
         with contextlib.closing(sqlite3.connect(database)) as connection:
             connection.execute("PRAGMA journal_mode=WAL")  # it persists, and halves the cost of a run
         client = MlflowClient(uri)
@@ -203,30 +212,19 @@ def _client(uri: str) -> MlflowClient:
     return client
 
 
-def _experiment(client: MlflowClient, name: str, uri: str) -> tuple[str, bool]:
-    """Id of the experiment ``name``, and whether it is new."""
+def _experiment(client: MlflowClient, name: str, uri: str) -> str:
+    """Id of the experiment ``name``, which is made if there is none."""
     found = client.get_experiment_by_name(name)
     if found is not None:
-        return found.experiment_id, False
-    database = _sqlite_file(uri)
-    location = None if database is None else (database.parent / "mlflow-artifacts" / name).as_uri()
-    return client.create_experiment(name, artifact_location=location), True
+        there: str = found.experiment_id
+        return there
+    database = sqlite_file(uri)
+    made: str = client.create_experiment(
+        name, artifact_location=None if database is None else (_artifacts(database) / name).as_uri()
+    )
+    return made
 
 
-def _runs_by_key(client: MlflowClient, experiment: str) -> dict[str, tuple[str, str]]:
-    """Id and identity of every run, by key."""
-    runs: dict[str, tuple[str, str]] = {}
-    token: str | None = None
-    while True:
-        page = client.search_runs([experiment], max_results=1000, page_token=token)
-        for run in page:
-            if "xsim.key" in run.data.tags:
-                identity = run.data.tags["xsim.identity"] if run.info.status != "RUNNING" else ""
-                runs[run.data.tags["xsim.key"]] = (run.info.run_id, identity)
-        token = page.token
-        if not token:
-            return runs
-
-
-def _sqlite_file(uri: str) -> Path | None:
-    return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
+def _artifacts(database: Path) -> Path:
+    """Folder of the files that belong to the runs in ``database`` alone."""
+    return database.with_name(f"{database.stem}-artifacts")

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.command import exits, tell
+from analysis.command import Parser, exits, tell
 from runners.settings import default_uri
 from runners.track import ENVIRONMENT
 from xsim.errors import SpecError
@@ -26,7 +26,7 @@ HOST = "127.0.0.1"
 @exits
 def main(argv: Sequence[str]) -> int:
     """Become the server process; Ctrl-C ends it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("outputs"), help="folder of all results")
     parser.add_argument("--uri", help="tracking URI, if tracking.uri= was set")
     parser.add_argument("--port", type=int, default=5000)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from runners import options
 from xsim import families
-from xsim.errors import SpecError, short
+from xsim.errors import SpecError
 from xsim.spec.yaml_text import load
 
 __all__ = ["check_user_files"]
@@ -71,9 +71,9 @@ def _check_tree(file: str, node: object, level: int, seen: set[int]) -> None:
     if not isinstance(node, dict | list):
         return
     if level == LEVELS:
-        raise SpecError(file, short(node), f"it is nested deeper than {LEVELS} levels", "write flat YAML")
+        raise SpecError(file, node, f"it is nested deeper than {LEVELS} levels", "write flat YAML")
     if id(node) in seen:
-        raise SpecError(file, short(node), "an alias repeats it", "write it out where it is meant, without & and *")
+        raise SpecError(file, node, "an alias repeats it", "write it out where it is meant, without & and *")
     seen.add(id(node))
     for child in node.values() if isinstance(node, dict) else node:
         _check_tree(file, child, level + 1, seen)

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.workload import Body, Collect, Compute, Ready
 
 __all__ = ["Course", "course_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Course:
     """Instants are counted from the start of the body; it has n collectives.
 
     Attributes:
         graphs: Of the collectives, n.
         starts_ps, ends_ps: When each begins and ends, alone on its links, n.
+        spans_ps: The same as rows (begin, end), n x 2.
         resume_ps: Where it stands after the first k collectives: 0, then ``ends_ps``; n + 1.
         compute_ps: Compute time alone before that point, n + 1.
         ready: (sync, collectives before it, instant) of each gradient that the body completes.
@@ -28,6 +32,7 @@ class Course:
     graphs: tuple[TransferGraph, ...]
     starts_ps: tuple[int, ...]
     ends_ps: tuple[int, ...]
+    spans_ps: NDArray[np.int64]
     resume_ps: tuple[int, ...]
     compute_ps: tuple[int, ...]
     ready: tuple[tuple[int, int, int], ...]
@@ -62,6 +67,7 @@ def course_of(body: Body, solo: Callable[[TransferGraph], int]) -> Course:
         graphs=tuple(graphs),
         starts_ps=tuple(starts),
         ends_ps=tuple(ends),
+        spans_ps=np.array([starts, ends], dtype=np.int64).T,
         resume_ps=(0, *ends),
         compute_ps=tuple(computed),
         ready=tuple(ready),

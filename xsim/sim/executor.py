@@ -15,11 +15,11 @@ import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from xsim.errors import PlanError, SpecError
 from xsim.fabric.fabric import Fabric
@@ -29,12 +29,13 @@ from xsim.sim.contracts import Network
 from xsim.sim.course import Course, course_of
 from xsim.sim.folding import Folding
 from xsim.sim.kernels.never import LONGEST_PS
-from xsim.sim.timeline import Timeline
+from xsim.sim.timeline import Log, Timeline
 from xsim.units import PS_PER_S
 
 __all__ = ["execute"]
 
 Steps = Generator[simpy.Event, object, None]
+Ints = NDArray[np.int64]
 
 
 def execute(workload: Workload, network: Network, fabric: Fabric, *, fold: bool = True) -> Timeline:
@@ -64,7 +65,8 @@ def execute(workload: Workload, network: Network, fabric: Fabric, *, fold: bool 
             run.folded[graph] += once * times
     for graph, times in run.folded.items():
         network.repeat(graph, times)
-    return run.log.timeline(run)
+    folded = {body: courses[body].collects_ps for body in run.folded_bodies}
+    return run.log.timeline(folded)
 
 
 def _too_long() -> SpecError:
@@ -75,49 +77,8 @@ def _too_long() -> SpecError:
     )
 
 
-@dataclass(slots=True)
-class _Log:
-    """Rows of the timeline under construction."""
-
-    rows: list[tuple[int, str, int, int, int, int, int]] = field(default_factory=list)
-    collects: list[list[tuple[int, int]]] = field(default_factory=list)
-    reached_ps: dict[int, int] = field(default_factory=dict)
-    synced_ps: dict[int, int] = field(default_factory=dict)
-
-    def action(
-        self, index: int, action: Action, start_ps: int, end_ps: int, collects: list[tuple[int, int]] | None
-    ) -> None:
-        """Note an action that has ended, with its collectives if it was not folded as a whole."""
-        walk = -1
-        if collects is not None:
-            walk = len(self.collects)
-            self.collects.append(collects)
-        self.rows.append((index, action.kind, action.micro_batch, action.chunk, start_ps, end_ps, walk))
-
-    def timeline(self, run: _Run) -> Timeline:
-        columns = list(zip(*sorted(self.rows, key=lambda row: (row[0], row[4])), strict=True))
-        ints = [np.array(column, dtype=np.int64) for index, column in enumerate(columns) if index != 1]
-        programs = range(len(run.workload.programs))
-        return Timeline(
-            program=ints[0],
-            kind=np.array(columns[1], dtype=np.str_),
-            micro_batch=ints[1],
-            chunk=ints[2],
-            start_ps=ints[3],
-            end_ps=ints[4],
-            walk=ints[5],
-            collects=tuple(np.array(walk, dtype=np.int64).reshape(-1, 2) for walk in self.collects),
-            folded={body: run.courses[body].collects_ps for body in run.folded_bodies},
-            reached_ps=np.array([self.reached_ps[p] for p in programs], dtype=np.int64),
-            synced_ps=np.array([self.synced_ps[p] for p in programs], dtype=np.int64),
-            released_ps=tuple(np.array(times, dtype=np.int64) for times in run.released_ps),
-            done_ps=tuple(np.array(times, dtype=np.int64) for times in run.done_ps),
-            makespan_ps=int(ints[4].max()),
-        )
-
-
 class _Due(simpy.Event):
-    """An event whose instant the network tells."""
+    """An event whose instant the network tells; it is set off as SimPy's own Timeout sets itself off."""
 
     def come_in(self, delay_ps: int) -> None:
         """Happen ``delay_ps`` from now."""
@@ -133,7 +94,7 @@ class _Run:
     ) -> None:
         self.workload, self.network, self.courses, self.folding = workload, network, courses, folding
         self.env = simpy.Environment()
-        self.log = _Log()
+        self.log = Log(workload)
         self.position: list[Action | str] = ["its start"] * len(workload.programs)
         self.folded: Counter[TransferGraph] = Counter()
         self.folded_bodies: Counter[Body] = Counter()
@@ -145,8 +106,6 @@ class _Run:
             self.outgoing[move.source, move.kind, move.source_chunk].append(move)
             self.incoming[move.target, move.kind, move.target_chunk].append(move)
         self.arrivals: dict[tuple[Move, int], _Due] = {}
-        self.released_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
-        self.done_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
         self.sync_handles = [network.submit(sync.graph) for sync in workload.syncs]
         self.sync_ends: dict[int, list[_Due]] = defaultdict(list)
         for number, sync in enumerate(workload.syncs):
@@ -206,7 +165,7 @@ class _Run:
             self._hand_on(index, action)
         self.position[index] = "its gradient syncs"
         self.log.reached_ps[index] = self.now_ps
-        yield from self.sync_ends[index]
+        yield self.env.all_of(self.sync_ends[index])
         self.log.synced_ps[index] = self.now_ps
         yield from self._perform(index, program, len(program.actions), Action("U", 0), ready=False)
 
@@ -216,26 +175,29 @@ class _Run:
         course = self.courses[body]
         announced = 0 if ready else len(course.ready)
         start_ps = now_ps = self.now_ps
-        collects: list[tuple[int, int]] = []
+        collects: list[Ints] = []
+        done = 0
         while True:
-            done = len(collects)
             shift_ps = now_ps - course.resume_ps[done]
             ahead = self._foldable(index, number, course, done, now_ps)
             while announced < len(course.ready) and course.ready[announced][1] <= ahead:
                 sync, _, at_ps = course.ready[announced]
                 self._release(sync, index, shift_ps + at_ps)
                 announced += 1
-            if ahead == len(course.graphs) and not done:
+            if ahead == len(course.graphs) and not collects:
                 break
             self.folded.update(course.graphs[done:ahead])
-            collects += [(shift_ps + course.starts_ps[i], shift_ps + course.ends_ps[i]) for i in range(done, ahead)]
+            collects.append(course.spans_ps[done:ahead] + shift_ps)
             if ahead == len(course.graphs):
                 break
             if ahead > done:
-                yield self.env.timeout(collects[-1][1] - now_ps)
+                yield self.env.timeout(shift_ps + course.ends_ps[ahead - 1] - now_ps)
             else:
-                collects.append((yield from self._collect(course.graphs[done], shift_ps + course.starts_ps[done])))
-            now_ps = self.now_ps
+                at_ps = shift_ps + course.starts_ps[done]
+                yield from self._collect(course.graphs[done], at_ps)
+                collects.append(np.array([[at_ps, self.now_ps]], dtype=np.int64))
+                ahead += 1
+            done, now_ps = ahead, self.now_ps
         yield self.env.timeout(shift_ps + course.duration_ps - now_ps)
         undisturbed = self.folding is not None and not collects
         if undisturbed:
@@ -258,13 +220,12 @@ class _Run:
             self.folding.stands(index, number, course.compute_ps[ahead], shift_ps + course.resume_ps[ahead])
         return ahead
 
-    def _collect(self, graph: TransferGraph, at_ps: int) -> Generator[simpy.Event, object, tuple[int, int]]:
+    def _collect(self, graph: TransferGraph, at_ps: int) -> Steps:
         """Take part in a collective from ``at_ps`` on; the network is told ahead, so that only its end is awaited."""
         handle = self.network.submit(graph)
         done = self.waiting[handle, 0] = _Due(self.env)
         self.network.release(handle, 0, at_ps)
         yield done
-        return at_ps, self.now_ps
 
     def _hand_on(self, index: int, action: Action) -> None:
         """Submit what the end of ``action`` makes available to other stages."""
@@ -286,13 +247,13 @@ class _Run:
     def _release(self, sync: int, index: int, at_ps: int) -> None:
         """Program ``index`` has its gradients for ``sync`` from ``at_ps`` on."""
         member = self.workload.syncs[sync].programs.index(index)
-        self.released_ps[sync][member] = at_ps
+        self.log.released_ps[sync][member] = at_ps
         self.network.release(self.sync_handles[sync], member, at_ps)
         if self.folding:
             self.folding.released(sync, member, at_ps)
 
     def _left(self, sync: int, member: int, _: simpy.Event) -> None:
         """A member of ``sync`` has the result."""
-        self.done_ps[sync][member] = self.now_ps
+        self.log.done_ps[sync][member] = self.now_ps
         if self.folding:
             self.folding.left(sync)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.plan.workload import Body
+from xsim.plan.workload import Action, Body, Workload
 
-__all__ = ["Timeline"]
+__all__ = ["Log", "Timeline"]
 
 Ints = NDArray[np.int64]
 
@@ -27,9 +27,9 @@ class Timeline:
         kind: ``F``, ``B`` or ``U`` of each action, one character, A.
         micro_batch, chunk: Which one, A.
         start_ps, end_ps: When it ran, A.
-        walk: Row of ``collects`` for an action that was walked step by step, -1 if it was folded, A.
-        collects: Per walked action its collectives in order, as (start, end) rows, n x 2.
-        folded: Per body the durations of its collectives in order, each alone on its links.
+        walk: Row of ``collects`` for an action that was walked at least in part, -1 if it was folded as a whole, A.
+        collects: Per walked action all of its collectives in order, as (start, end) rows, n x 2.
+        folded: Per body that was folded as a whole, the durations of its collectives in order.
         reached_ps: When each program had ended its last backward and began to wait for its gradient syncs, P.
         synced_ps: When all of its gradient syncs were done; ``reached_ps`` if it has none, P.
         released_ps: Per sync, when each member's gradients were complete, in the sync's member order.
@@ -51,3 +51,47 @@ class Timeline:
     released_ps: tuple[Ints, ...]
     done_ps: tuple[Ints, ...]
     makespan_ps: int
+
+
+_NONE = np.empty((0, 2), dtype=np.int64)
+
+
+class Log:
+    """A timeline under construction: the executor notes what ends, in any order of programs."""
+
+    def __init__(self, workload: Workload) -> None:
+        programs = len(workload.programs)
+        self.reached_ps, self.synced_ps = [-1] * programs, [-1] * programs
+        self.released_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
+        self.done_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
+        self._rows: list[tuple[int, str, int, int, int, int, int]] = []
+        self._collects: list[Ints] = []
+
+    def action(self, program: int, action: Action, start_ps: int, end_ps: int, collects: Sequence[Ints] | None) -> None:
+        """Note an action, with (start, end) rows of its collectives if it was not folded as a whole."""
+        walk = -1
+        if collects is not None:
+            walk = len(self._collects)
+            self._collects.append(np.concatenate((_NONE, *collects)))
+        self._rows.append((program, action.kind, action.micro_batch, action.chunk, start_ps, end_ps, walk))
+
+    def timeline(self, folded: Mapping[Body, tuple[int, ...]]) -> Timeline:
+        """The whole, after the last action has ended."""
+        columns = list(zip(*sorted(self._rows, key=lambda row: (row[0], row[4])), strict=True))
+        ints = [np.array(column, dtype=np.int64) for index, column in enumerate(columns) if index != 1]
+        return Timeline(
+            program=ints[0],
+            kind=np.array(columns[1], dtype=np.str_),
+            micro_batch=ints[1],
+            chunk=ints[2],
+            start_ps=ints[3],
+            end_ps=ints[4],
+            walk=ints[5],
+            collects=tuple(self._collects),
+            folded=folded,
+            reached_ps=np.array(self.reached_ps, dtype=np.int64),
+            synced_ps=np.array(self.synced_ps, dtype=np.int64),
+            released_ps=tuple(np.array(times, dtype=np.int64) for times in self.released_ps),
+            done_ps=tuple(np.array(times, dtype=np.int64) for times in self.done_ps),
+            makespan_ps=int(ints[4].max()),
+        )
