@@ -21,7 +21,7 @@ __all__ = ["OPERATORS", "Account", "account"]
 
 OPERATORS = (
     *("attention", "mlp", "layernorm", "embedding", "head", "optimizer"),
-    *("attention_comm", "mlp_comm", "layernorm_comm", "embedding_comm", "head_comm", "grad_sync"),
+    *("attention_comm", "mlp_comm", "embedding_comm", "head_comm", "grad_sync"),
 )
 
 

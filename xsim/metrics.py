@@ -82,12 +82,16 @@ class Metrics:
     bubble_time_max_s: float = _max(_BUBBLE)
     idle_time_s: float = _mean(_IDLE)
     idle_time_max_s: float = _max(_IDLE)
-    operator_time_s: tuple[tuple[str, float], ...] = _mean("in {} operators")
+    operator_time_s: tuple[tuple[str, float], ...] = _mean("in {}")
     tokens_per_s: float = _of("1/s", "tokens of the batch over the training time")
     samples_per_s: float = _of("1/s", "samples of the batch over the training time")
     mfu: float = _of("1", "model FLOPs of the batch (PaLM, appendix B) over the peak FLOPs of all ranks in that time")
     link_bytes: tuple[tuple[str, int], ...] = _of("B", "carried by all {} links together")
-    link_utilisation_max: float = _of("1", "part of the training time in which the busiest link carried something")
+    link_utilisation_max: float = _of(
+        "1",
+        "busy time of the busiest link over the training time; above 1 where a network without contention "
+        "lets flows overlap",
+    )
     link_utilisation_mean: float = _of("1", "the same, as a mean over the links that carried anything at all")
     busiest_link: str = _of("", "name of the link that was busy longest; empty if nothing was sent")
     flows: int = _of("1", "how many flows: transfers, each round of a ring's row on its own")
@@ -129,6 +133,16 @@ def _family_names(field: str) -> list[tuple[str, str]]:
     return [(kind, f"{kind}_{suffix}") for kind in _FAMILIES[field]]
 
 
+def _told(part: str) -> str:
+    """A link kind as it is; an operator kind in words."""
+    if part in LINK_KINDS:
+        return part
+    if part == "grad_sync":
+        return "gradient syncs with every member there, hidden behind computation or not"
+    kind, found, _ = part.partition("_comm")
+    return f"tensor-parallel collectives of {kind} operators" if found else f"{kind} operators"
+
+
 def _columns() -> tuple[Column, ...]:
     kinds: Mapping[str, Kind] = {"str": "text", "float": "float", "int": "int", "bool": "bool"}
     columns: list[Column] = []
@@ -137,7 +151,7 @@ def _columns() -> tuple[Column, ...]:
         if field.name in _FAMILIES:
             kind = "int" if unit == "B" else "float"
             names = _family_names(field.name)
-            columns += [Column(name, unit, doc.format(part), kinds[kind]) for part, name in names]
+            columns += [Column(name, unit, doc.format(_told(part)), kinds[kind]) for part, name in names]
         else:
             columns.append(Column(field.name, unit, doc, kinds[str(field.type)]))
     return tuple(columns)

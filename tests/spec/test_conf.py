@@ -114,3 +114,31 @@ def test_the_paper_rates_without_tensor_cores() -> None:
     cluster = read(ClusterSpec, "cluster", "fig4_explicit_rates")
 
     assert [device.rate_flops_per_s for device in rank_devices(cluster)] == [204.9e12] * 5 + [77.97e12] * 5
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("fig4_7b", {16: {(0, 1, 2): (1, 20), (5, 6): (21, 32)}, 8: {(3, 4): (1, 15), (7, 8, 9): (16, 32)}}),
+        ("fig4_13b", {16: {(0, 1, 2): (1, 25), (5, 6): (26, 40)}, 8: {(3, 4): (1, 19), (7, 8, 9): (20, 40)}}),
+        ("h100x6_a100x4_7b", {16: {tuple(range(6)): (1, 26), tuple(range(6, 10)): (27, 32)}}),
+        ("h100x6_a100x4_13b", {16: {tuple(range(6)): (1, 32), tuple(range(6, 10)): (33, 40)}}),
+        ("h100x8_a100x1_7b", {16: {tuple(range(8)): (1, 30), (8,): (31, 32)}}),
+        ("h100x8_a100x1_13b", {16: {tuple(range(8)): (1, 38), (8,): (39, 40)}}),
+        ("h100x4_a100x4_7b", {16: {tuple(range(4)): (1, 23), tuple(range(4, 8)): (24, 32)}}),
+        ("h100x4_a100x4_13b", {16: {tuple(range(4)): (1, 29), tuple(range(4, 8)): (30, 40)}}),
+    ],
+)
+def test_who_holds_which_layers(name: str, expected: dict[int, dict[tuple[int, ...], tuple[int, int]]]) -> None:
+    """Per number of micro-batches of a replica: first and last layer of each group."""
+    plan = read(DeploymentPlan, "deployment", name)
+
+    assert {replica.micro_batch for replica in plan.replicas} == {1}
+    assert expected == {
+        replica.micro_batches: {
+            group.ranks: (stage.layers[0].start, stage.layers[0].stop - 1)
+            for stage in replica.stages
+            for group in stage.groups
+        }
+        for replica in plan.replicas
+    }
