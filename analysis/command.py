@@ -13,7 +13,7 @@ from typing import NoReturn, Protocol
 
 from xsim.errors import SpecError, XsimError
 
-__all__ = ["CONFIG_ERROR", "INTERRUPTED", "UNREAD", "Main", "Parser", "Stopped", "exits", "starts", "stop_code", "tell"]
+__all__ = ["CONFIG_ERROR", "INTERRUPTED", "UNREAD", "Main", "Parser", "Stopped", "exits", "starts", "tell"]
 
 CONFIG_ERROR = 2
 INTERRUPTED = 130
@@ -21,11 +21,11 @@ UNREAD = 141  # as a shell reports SIGPIPE
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asks the process to end."""
+    """A signal asks the process to end, with this exit code."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.code = 128 + number  # as a shell reports it
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 class Parser(argparse.ArgumentParser):
@@ -58,7 +58,7 @@ def exits(main: Callable[[Sequence[str]], int]) -> Main:
             tell(_line(error))
             return CONFIG_ERROR
         except KeyboardInterrupt as stop:
-            return stop_code(stop)
+            return stop.code if isinstance(stop, Stopped) else INTERRUPTED
         except BrokenPipeError:  # the reader, head perhaps, has seen enough
             _discard(sys.stdout.fileno())
             return UNREAD
@@ -68,11 +68,6 @@ def exits(main: Callable[[Sequence[str]], int]) -> Main:
         return code
 
     return command
-
-
-def stop_code(stop: KeyboardInterrupt) -> int:
-    """The exit code of a process that ``stop`` ended."""
-    return stop.code if isinstance(stop, Stopped) else INTERRUPTED
 
 
 def tell(text: str) -> None:

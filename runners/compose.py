@@ -228,5 +228,6 @@ def _refuse_code(node: object, path: str) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    said = str(error) or str(error.__cause__)  # Hydra wraps some in an error without words
+    lines = [line for line in said.splitlines() if line.strip()] or [type(error).__name__]
     return textwrap.shorten(lines[0], LONGEST, placeholder=" ...").rstrip(".")

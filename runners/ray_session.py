@@ -53,7 +53,8 @@ def ray_session(address: str, workers: int | None) -> Iterator[tuple[int, int | 
                     count, memory_bytes = workers or max(1, int(resource(ray.cluster_resources, "CPU"))), None
             yield count, memory_bytes
         finally:
-            ray.shutdown()
+            with ours():
+                ray.shutdown()
 
 
 @contextlib.contextmanager

@@ -6,30 +6,40 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from analysis.command import Stopped
 
-__all__ = ["ours", "stoppable"]
+__all__ = ["Stop", "ours", "stoppable"]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)  # from a terminal; from docker, slurm or systemd
 
 
+@dataclass(slots=True)
+class Stop:
+    """Whether a signal came: ``code`` is then the exit code, else 0."""
+
+    code: int = 0
+
+
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """The first signal raises ``Stopped``; after it Ctrl-C ends the process at once."""
-    stopped: list[int] = []
+def stoppable() -> Iterator[Stop]:
+    """The first signal raises ``Stopped``, or what Ray makes of it; after it Ctrl-C ends the process at once."""
+    stop = Stop()
 
     def handler(number: int, _frame: object) -> None:
-        if stopped:
+        if stop.code:
             if number == signal.SIGINT:
-                os._exit(128 + number)
+                os._exit(stop.code)
             return  # who sends SIGTERM again sends SIGKILL in the end
-        stopped.append(number)
-        raise Stopped(number)
+        stop.code = 128 + number  # as a shell reports it
+        raise Stopped(stop.code)
 
     before = {number: signal.signal(number, handler) for number in SIGNALS}
     try:
-        yield
+        yield stop
+    except KeyboardInterrupt as error:
+        raise Stopped(stop.code) if stop.code else error from None
     finally:
         for number, old in before.items():
             signal.signal(number, old)
@@ -37,12 +47,12 @@ def stoppable() -> Iterator[None]:
 
 @contextmanager
 def ours() -> Iterator[None]:
-    """Keep the handlers through the start of Ray, which puts an exit without order in the place of one."""
+    """Keep the handlers through start and end of Ray, which puts exits without order in their place."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         yield
     except SystemExit:
-        raise Stopped(signal.SIGTERM) from None
+        raise Stopped(128 + signal.SIGTERM) from None
     finally:
         for number, old in before.items():
             signal.signal(number, old)

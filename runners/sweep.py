@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from analysis.command import exits, starts, stop_code, tell
+from analysis.command import INTERRUPTED, exits, starts, tell
 from analysis.screen import counted
 from runners.cli import read_command
 
@@ -67,8 +67,9 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     check_writable(folder)
     if plan.settings.tracking_uri is not None:
         check_store(plan.settings.tracking_uri)
-    with stoppable(), claimed(folder, argv):
-        return _run_claimed(plan, argv)
+    with stoppable() as stop, claimed(folder, argv):
+        code = _run_claimed(plan, argv)
+    return stop.code or code
 
 
 def _run_claimed(plan: Plan, argv: Sequence[str]) -> int:
@@ -93,7 +94,7 @@ def _run_claimed(plan: Plan, argv: Sequence[str]) -> int:
         _report_tracking(plan, tracker)
     if interrupted:
         tell(f"interrupted: {len(rows)} of {len(plan.points)} are done; the same command runs the rest")
-    return interrupted or int(failed)
+    return INTERRUPTED if interrupted else int(failed)
 
 
 def _announce(plan: Plan, store: Store, there: int) -> None:
@@ -140,19 +141,19 @@ def _tracker(plan: Plan, store: Store, there: Sequence[str], to_run: int) -> Ite
     tracker = Tracker(uri=uri, grid=plan.name, sweep=identity, folder=store.folder, code=plan.points[0].code)
     logged = tracked(store.folder, uri)
     untracked = [key for key in there if key not in logged]
-    if untracked or to_run:
-        tracker.start()
-    if untracked:
-        for row in store.rows(untracked).to_pylist():
-            tracker.add(row)
     with closing(tracker):
+        if untracked or to_run:
+            tracker.start()
+        if untracked:
+            for row in store.rows(untracked).to_pylist():
+                tracker.add(row)
         yield tracker
 
 
 def _run_missing(
     plan: Plan, store: Store, missing: Sequence[Point], before: Counter[str], tracker: Tracker | None
-) -> int:
-    """Run and store ``missing``, beside the points that ended ``before``; the exit code if it was stopped, else 0."""
+) -> bool:
+    """Run and store ``missing``, beside the points that ended ``before``; whether somebody stopped it."""
     from runners.progress import Count
 
     workers = plan.settings.num_workers or len(os.sched_getaffinity(0))
@@ -161,17 +162,17 @@ def _run_missing(
     def note(state: str) -> None:
         store.note(state, len(plan.points), before + count.done, count.eta_s)
 
-    state, code = "stopped", 0
+    state = "stopped"
     try:
         if missing:
             _follow(plan, store, missing, count, tracker, note)
         state = "finished"
-    except KeyboardInterrupt as stop:
-        state, code = "interrupted", stop_code(stop)
+    except KeyboardInterrupt:
+        state = "interrupted"
     finally:
         note(state)
         store.compact()
-    return code
+    return state == "interrupted"
 
 
 def _follow(

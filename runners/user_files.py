@@ -67,7 +67,9 @@ def _check_text(path: Path) -> None:
 
 
 def _check_tree(file: str, node: object, level: int, seen: set[int]) -> None:
-    """Refuse nesting and aliases that grow without bound once they are written out."""
+    """Refuse what is no value, and nesting and aliases that grow without bound once they are written out."""
+    if node == "???":
+        raise SpecError(file, node, "a key of it has no value", "write one in the place of ???, or remove the key")
     if not isinstance(node, dict | list):
         return
     if level == LEVELS:

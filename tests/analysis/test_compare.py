@@ -77,6 +77,14 @@ def test_nothing_to_compare_is_fine() -> None:
     assert out.getvalue() == "1 x failed: x (first: same/same/same/same/same/same)\n"
 
 
+def test_nothing_at_all_is_fine() -> None:
+    out = io.StringIO()
+
+    show(GRID.slice(0, 0), file=out)
+
+    assert out.getvalue() == ""
+
+
 def test_the_figure_is_a_picture(tmp_path: Path) -> None:
     path = save_bars(compare(GRID), tmp_path / "figures" / "by_reshard.png")
 

@@ -12,10 +12,11 @@ from mlflow import MlflowClient
 
 import analysis
 from analysis import compare
-from runners import pool, sweep
+from runners import pool, sweep, track
 from runners.points import Point
 from runners.pool import Finished, Limits
-from runners.store import VOLATILE
+from runners.store import VOLATILE, Store
+from runners.track import Tracker
 from runners.worker import simulate
 
 GRID = ["network=analytic", "reshard=lcm,hetauto"]
@@ -94,6 +95,60 @@ def test_rows_and_runs_and_a_repeat(
     again = analysis.load(out.parent / "again" / "adhoc")
     assert again.drop_columns(VOLATILE).equals(table.drop_columns(VOLATILE))
     assert not (out.parent / "again" / "mlflow.db").exists()
+
+
+def test_runs_of_a_deleted_database_leave_nothing(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "finished", in_process)
+    left = out / "mlflow-artifacts" / "adhoc" / "some run" / "artifacts" / "config.json"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    (out / "mlflow-artifacts" / "note.txt").touch()
+
+    assert sweep.main(GRID) == 0
+
+    _, children = runs(out)
+    folders = {path.name for path in (out / "mlflow-artifacts" / "adhoc").iterdir()}
+    assert folders == {run.info.run_id for run in children}
+    assert (out / "mlflow-artifacts" / "note.txt").exists()
+
+
+def test_a_store_that_does_not_answer_costs_a_warning(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[str] = []
+
+    def refuses(_uri: str) -> None:
+        raise ConnectionError("nobody is there")
+
+    def close(tracker: Tracker) -> None:
+        shown.append(capsys.readouterr().out)
+        real(tracker)
+
+    real = Tracker.close
+    monkeypatch.setattr(pool, "finished", in_process)
+    monkeypatch.setattr(track, "_client", refuses)
+    monkeypatch.setattr(Tracker, "close", close)
+
+    assert sweep.main([*GRID, "tracking.uri=http://127.0.0.1:1"]) == 0
+
+    assert "| fig4    | llama2_7b |" in shown[0], "the result does not wait for MLflow"
+    assert "warning: MLflow has not all runs: ConnectionError: nobody is there" in capsys.readouterr().err
+    assert len(analysis.load(out / "adhoc")) == 2
+
+
+def test_a_disk_that_is_full_is_one_line(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(_store: Store, _row: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pool, "finished", in_process)
+    monkeypatch.setattr(Store, "write", full)
+
+    assert sweep.main(GRID) == 1
+
+    assert capsys.readouterr().err.endswith("error: [Errno 28] No space left on device\n")
+    assert runs(out)[0].info.status == "FAILED"
 
 
 def test_an_interrupted_sweep_goes_on_where_it_was(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:

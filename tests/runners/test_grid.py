@@ -90,6 +90,10 @@ def test_extra_points_come_last_and_only_once() -> None:
             {"axes": {"a": ["one", "two"]}, "exclude": [{"a": "tow"}]},
             r"grid.exclude\[0\].a = 'tow': .*did you mean two",
         ),
+        (
+            {"zip": [{"a": ["x", "y"], "b": [1, 2]}], "axes": {"c": [1]}, "exclude": [{"a": "x", "b": 2, "c": 1}]},
+            r"grid.exclude\[0\] = {'a': 'x', 'b': 2}: no point has these values; the grid zips a, b",
+        ),
         ({"axes": "a"}, "grid.axes = 'a': it is not a mapping"),
         ({"axes": {"a": "range(0"}}, r"'a=range\(0': it cannot be read"),
     ],

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import pytest
 import ray
 
+from runners.locks import lock
 from runners.points import Point
 from runners.pool import Finished, Limits, finished
 from runners.worker import Outcome, Worker
@@ -52,9 +57,14 @@ def point(number: int, fate: str, marker: str) -> Point:
     )
 
 
-def test_every_fate_is_one_row(tmp_path: object) -> None:
+def test_every_fate_is_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cloudpickle: Any = ray.cloudpickle  # workers do not find the tests: the class travels by value
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    monkeypatch.setattr(tempfile, "tempdir", tempfile.mkdtemp(dir="/tmp"))  # names of Ray's sockets must be short
+    killed, alive = (Path(tempfile.mkdtemp(prefix="xsim-ray-"), "owner") for _ in range(2))
+    killed.touch()
+    owner = lock(alive)
+    assert owner is not None
     fates = ["fine", "dies", "fine", "hangs", "dies once", "too large", "fine"]
     points = [point(number, fate, f"{tmp_path}/marker") for number, fate in enumerate(fates)]
     limits = Limits(workers=2, timeout_s=3.0, retries=1, address="local")
@@ -76,3 +86,7 @@ def test_every_fate_is_one_row(tmp_path: object) -> None:
     assert "timeout_s=3" in reasons["0003"]
     assert reasons["0001"]
     assert not ray.is_initialized()
+    assert not killed.parent.exists()
+    with owner:
+        assert list(Path(tempfile.gettempdir()).iterdir()) == [alive.parent]
+    shutil.rmtree(tempfile.gettempdir())

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import analysis
-from analysis.tables import select
+from analysis.tables import compacted, select
 from runners.points import Point
 from runners.store import SCHEMA, VOLATILE, Store, row_of, write_whole
 from runners.worker import Outcome
@@ -85,7 +86,7 @@ def test_half_written_files_are_no_rows(tmp_path: Path) -> None:
     (whole.parent / "aa13.arrow").write_bytes(b"")
     (whole.parent / "aa14.arrow").write_bytes(whole.read_bytes()[:-200])
 
-    with pytest.warns(UserWarning, match=r"aa14.arrow is no whole Arrow file"):
+    with pytest.warns(UserWarning, match=r"aa14.arrow is no whole file"):
         assert store.known() == {"aa11": "ok"}
 
 
@@ -152,6 +153,65 @@ def test_only_what_was_asked_last_is_selected_and_in_its_order(tmp_path: Path) -
     assert select(tmp_path, everything=True).table["key"].to_pylist() == ["bb22", "cc33", "dd44"]
 
 
+@pytest.mark.parametrize("name", ["part-000001.parquet", "manifest.json"])
+@pytest.mark.filterwarnings("ignore:.*left out")
+def test_a_spoiled_table_is_made_again_from_the_runs(tmp_path: Path, name: str) -> None:
+    store = Store(tmp_path)
+    begin(store)
+    write(store, "aa11")
+    store.compact()
+    whole = analysis.load(tmp_path)
+
+    (tmp_path / "table" / name).write_bytes(b"\xff no such thing")
+    assert analysis.load(tmp_path).equals(whole)
+    store.compact()
+
+    (part,) = compacted(tmp_path)
+    assert part.num_rows == 1
+    for path in (tmp_path / "table").iterdir():
+        path.unlink()
+    store.compact()
+    assert len(compacted(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
+def test_a_spoiled_note_of_what_was_asked_hides_no_row(tmp_path: Path, text: str) -> None:
+    store = Store(tmp_path)
+    write(store, "aa11")
+    (tmp_path / "sweep.json").write_text(text)
+
+    with pytest.warns(UserWarning, match=r"sweep.json cannot be read and is left out"):
+        assert len(select(tmp_path).table) == 1
+
+
+def test_nothing_is_compacted_to_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    begin(store)
+    (tmp_path / "runs" / "aa").mkdir(parents=True)
+
+    assert store.known() == {}
+    store.compact()
+
+    assert not (tmp_path / "table").exists()
+    with pytest.raises(SpecError, match="it holds no results"):
+        analysis.load(tmp_path)
+
+
+def test_half_files_of_dead_writers_are_removed(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    write(store, "aa11")
+    alive = tmp_path / "runs" / "aa" / f".aa12.arrow.{os.getpid()}"
+    dead = [tmp_path / ".sweep.json.4194305", tmp_path / "runs" / "aa" / ".aa13.arrow.4194305"]  # above the largest id
+    for path in (alive, *dead, tmp_path / ".lock"):
+        path.touch()
+
+    begin(store)
+
+    assert alive.exists()
+    assert (tmp_path / ".lock").exists()
+    assert not any(path.exists() for path in dead)
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     write_whole(path, b"old")
@@ -160,6 +220,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
         write_whole(path, None)  # type: ignore[arg-type]
 
     assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_folder_without_results_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,100 @@
+"""Whatever a user's config file holds, the answer is one short line that names it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runners import run
+from runners.cli import read_command
+from runners.options import CONF
+from xsim.errors import SpecError
+
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 10))
+
+
+def write(folder: Path, name: str, data: bytes) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"axes:\n  reshard: [lcm\n", "line 3, column 1: expected ',' or ']'"),
+        (b"axes:\n\tseed: [1]\n", "line 2, column 1: found character"),
+        (b"axes: {}\naxes: {}\n", "line 2, column 1: the key 'axes' stands here twice"),
+        (b"axes: {}\n---\naxes: {}\n", "found another document"),
+        (b"axes: !!python/object/apply:os.system [ls]\n", "could not determine a constructor"),
+        (b"axes: !foo 3\n", "could not determine a constructor"),
+        (b'axes: "\x01"\n', "special characters are not allowed"),
+        (b"\xff\xfe\x00", "it is no text: invalid start byte at byte 0; save it as UTF-8"),
+        (b"- axes\n", "it is not a mapping"),
+        (b"axes: &a\n  seed: *a\n", "recursive"),
+        (b"axes:\n  seed: ???\n", "a key of it has no value"),
+        (BOMB.encode(), "an alias repeats it; write it out"),
+        (b"axes: " + b"[" * 300 + b"]" * 300, "it is nested deeper than 40 levels"),
+        (b"axes: " + b"[" * 5000 + b"]" * 5000, "it is nested too deeply"),
+    ],
+)
+def test_what_is_no_plain_yaml_is_refused(
+    tmp_path: Path, data: bytes, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, "grid/mine.yaml", data)
+
+    assert run.main(["--config-dir", str(tmp_path)]) == 2
+
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {path} = ")
+    assert message in error
+    assert error.count("\n") == 1
+    assert len(error) < 500
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"# @package _global_\nmemroy: report\n", "memroy = 'report': there is no such key; did you mean memory?"),
+        (b"# @package _global_\ndefaults: [f]\n", "'+experiment=mine': its defaults lead in a circle"),
+        (b"# @package _global_\ndefaults: 3\n", "Invalid defaults list in 'experiment/mine'"),
+        (b"# @package _global_\nmemory: '${'\n", "no viable alternative at input '${'"),
+        (b"# @package _global_\nmemory: ${nope.x}\n", "memory = '${nope.x}': Interpolation key 'nope.x' not found"),
+        (b"# @package _global_\ntracking: {url: x}\n", "tracking.url = 'x': there is no such key; did you mean uri?"),
+    ],
+)
+def test_what_hydra_cannot_use_is_refused(
+    tmp_path: Path, data: bytes, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, "experiment/mine.yaml", data)
+    write(tmp_path, "experiment/f.yaml", b"defaults: [mine]\n")
+
+    assert run.main(["--config-dir", str(tmp_path), "+experiment=mine", "dry_run=true"]) == 2
+
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert len(error) < 500
+
+
+def test_a_name_belongs_to_one_option(tmp_path: Path) -> None:
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    words = ["--config-dir", str(mine), "--config-dir", str(other)]
+    fig4 = (CONF / "cluster" / "fig4.yaml").read_bytes()
+    write(mine, "cluster/fig4.yaml", fig4)
+    write(mine, "cluster/own.yaml", b"hosts: []\n")
+    other.mkdir()
+    read_command(words, "")
+
+    for folder, name, built_in in [
+        (mine, "cluster/fig4.yaml", CONF / "cluster" / "fig4.yaml"),
+        (other, "cluster/own.yaml", mine / "cluster" / "own.yaml"),
+        (mine, "config.yaml", CONF / "config.yaml"),
+        (mine, "reshard/lcm.yaml", "a reshard of that name is built in"),
+    ]:
+        path = write(folder, name, b"name: other\n")
+        with pytest.raises(SpecError, match=f"{path} = .*{built_in}"):
+            read_command(words, "")
+        path.unlink()
