@@ -112,13 +112,16 @@ def plan_single(command: Command) -> Plan:
     return Plan(name="run", points=(point,), settings=settings)
 
 
-def composed(command: Command) -> Plain:
-    """The config before any axis is applied, for ``--cfg job``."""
+def composed(command: Command) -> str:
+    """The config before any axis is applied, as YAML, for ``--cfg job``."""
+    import yaml
+
     with session():
         composer = _composer(command)
         asked = _sorted(command, _grid(command, composer))
         base, named = composer.base(asked.groups)
-        return composer.joined(base, _members(named), [*asked.values, *asked.settings])
+        plain = composer.joined(base, _members(named), [*asked.values, *asked.settings])
+    return yaml.safe_dump(plain, sort_keys=False)
 
 
 def _composer(command: Command) -> Composer:

@@ -25,9 +25,7 @@ def main(argv: Sequence[str]) -> int:
     from runners.points import composed, plan_single
 
     if command.show:
-        import yaml
-
-        print(yaml.safe_dump(composed(command), sort_keys=False), end="")
+        print(composed(command), end="")
         return 0
     plan = plan_single(command)
     if plan.settings.dry_run:

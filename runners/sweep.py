@@ -44,9 +44,7 @@ def main(argv: Sequence[str]) -> int:
     from runners.points import composed, plan_sweep
 
     if command.show:
-        import yaml
-
-        print(yaml.safe_dump(composed(command), sort_keys=False), end="")
+        print(composed(command), end="")
         return 0
     plan = plan_sweep(command)
     if plan.settings.dry_run:

@@ -95,12 +95,10 @@ class _FlowNetwork:
         return completions
 
     def solo(self, graph: TransferGraph) -> int:
-        compiled = self._compile(graph)
-        return max(self._alone.run(compiled, compiled.together).done_ps)
+        return self._alone.solo_ps(self._compile(graph))
 
     def repeat(self, graph: TransferGraph, times: int) -> None:
-        compiled = self._compile(graph)
-        self._alone.count(compiled, self._alone.run(compiled, compiled.together), times)
+        self._alone.repeat(self._compile(graph), times)
 
     def stats(self) -> NetworkStats:
         """Totals up to the last completion or the last instant advanced to, graphs under way included."""

@@ -48,6 +48,14 @@ class Alone:
         """``times`` such runs took place."""
         self._counts[run.tally or compiled] += times
 
+    def solo_ps(self, compiled: Compiled) -> int:
+        """What the graph takes if all parties are released together."""
+        return max(self.run(compiled, compiled.together).done_ps)
+
+    def repeat(self, compiled: Compiled, times: int) -> None:
+        """``times`` runs with all parties released together took place."""
+        self.count(compiled, self.run(compiled, compiled.together), times)
+
     def add_to(self, totals: Totals) -> None:
         """Add all runs counted so far."""
         for counted, times in self._counts.items():
