@@ -9,6 +9,7 @@ from xsim.plan.schedule.eager_1f1b import EagerOneFOneB
 from xsim.plan.schedule.gpipe import GPipe
 from xsim.plan.schedule.interleaved import Interleaved
 from xsim.plan.schedule.one_f_one_b import OneFOneB
+from xsim.plan.schedule.zb_h1 import ZbH1
 from xsim.plan.walk import walk
 from xsim.plan.workload import Action
 
@@ -98,6 +99,19 @@ def test_interleaved_with_one_chunk_is_1f1b() -> None:
     assert [Interleaved().order(stage, 4, 7) for stage in range(4)] == [OneFOneB().order(s, 4, 7) for s in range(4)]
 
 
+def test_zb_h1_reads_like_the_paper() -> None:
+    assert [text(ZbH1().order(stage, stages=4, micro_batches=5)) for stage in (0, 1, 3)] == [
+        "F0 F1 F2 F3 I0 W0 F4 I1 W1 I2 W2 I3 W3 I4 W4",
+        "F0 F1 F2 I0 F3 I1 W0 F4 I2 W1 I3 W2 I4 W3 W4",
+        "F0 I0 F1 I1 F2 I2 F3 I3 W0 F4 I4 W1 W2 W3 W4",
+    ]
+
+
+@pytest.mark.parametrize("stages", range(1, 8))
+def test_zb_h1_keeps_on_every_stage_what_1f1b_keeps_on_the_first(stages: int) -> None:
+    assert walk([ZbH1().order(stage, stages, 12) for stage in range(stages)], 12) == (stages,) * stages
+
+
 def test_what_is_kept_is_the_most_at_once() -> None:
     assert walk([actions("F0 F1 B0 F2 F3 B1 B2 B3")], 4) == (3,)
 
@@ -108,6 +122,13 @@ def test_what_is_kept_is_the_most_at_once() -> None:
         (["F0 B0 F1"], "stage 0: B1 occurs 0 times; each action occurs once"),
         (["F0 F0 F1 B0 B1"], "stage 0: F0 occurs 2 times; each action occurs once"),
         (["F0 F1 B0 B1 B2"], "stage 0: B2 is not one of 2 micro-batches and 1 chunks"),
+        (["F0 I0 F1 B1"], "stage 0: W0 occurs 0 times; each action occurs once"),
+        (["F0 I0 W0 B0 F1 B1"], "stage 0: B0 occurs whole and in halves"),
+        (["F0 W0 I0 F1 B1"], "deadlock: stage 0 waits at W0 for I0 of stage 0"),
+        (
+            ["F0 F1 B0 B1", "F0 I0 W0 I1 F1 W1"],
+            "deadlock: stage 0 waits at B1 for I1 of stage 1; stage 1 waits at I1 for F1 of stage 1",
+        ),
         (["B0 F0 F1 B1"], "deadlock: stage 0 waits at B0 for F0 of stage 0"),
         (
             ["F0 B0 F1 B1", "F1 F0 B0 B1"],

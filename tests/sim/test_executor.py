@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from tests.account_checker import check_timeline
 from xsim.errors import PlanError
 from xsim.fabric.fabric import Fabric, Link
 from xsim.fabric.transfers import TransferGraph, concatenate, line
@@ -18,6 +19,7 @@ from xsim.sim.timeline import Timeline
 from xsim.spec.deployment import DeviceGroup
 
 FORWARD_PS, BACKWARD_PS = 1_000, 2_000
+INPUT_PS, WEIGHT_PS = 1_200, 800
 
 
 def fabric(ranks: int, latency_ps: int = 0) -> Fabric:
@@ -47,6 +49,8 @@ def pipeline(
         ready = (Ready(0),) if sync and chunk == 0 else ()
         bodies["F", chunk] = Body((Compute("mlp", (FORWARD_PS // chunks,)),))
         bodies["B", chunk] = Body((Compute("mlp", (BACKWARD_PS // chunks,)), *ready))
+        bodies["I", chunk] = Body((Compute("mlp", (INPUT_PS // chunks,)),))
+        bodies["W", chunk] = Body((Compute("mlp", (WEIGHT_PS // chunks,)), *ready))
     programs = tuple(
         Program(0, s, 0, DeviceGroup(ranks=(s,), samples=1), member.order(s, stages, micro_batches, chunks), bodies)
         for s in range(stages)
@@ -100,6 +104,26 @@ def test_eager_1f1b_hides_slow_transfers(network: str, stages: int, micro_batche
 
     assert eager == (micro_batches + stages - 1) * (FORWARD_PS + BACKWARD_PS) + 2 * (stages - 1) * size
     assert lazy > eager
+
+
+@pytest.mark.parametrize("network", ["analytic", "flow"])
+@pytest.mark.parametrize(("stages", "micro_batches"), [(1, 1), (2, 2), (4, 4), (4, 5), (4, 12), (7, 7), (7, 20)])
+def test_zero_bubble_fills_the_waits(network: str, stages: int, micro_batches: int) -> None:
+    """(p - 1) (F + I - W): https://arxiv.org/abs/2401.10241 table 2; 1F1B has (p - 1) (F + I + W)."""
+    timeline = run(pipeline("zb_h1", stages, micro_batches), network)
+
+    bubble_ps = timeline.makespan_ps - micro_batches * (FORWARD_PS + INPUT_PS + WEIGHT_PS)
+    assert bubble_ps == (stages - 1) * (FORWARD_PS + INPUT_PS - WEIGHT_PS)
+
+
+def test_gradients_are_ready_after_their_last_half() -> None:
+    workload = pipeline("zb_h1", 2, 2, size=100, sync=True)
+
+    timeline = run(workload, "flow")
+
+    assert [str(action) for action in workload.programs[1].actions][-2:] == ["W0", "W1"]
+    assert timeline.released_ps[0].tolist() == timeline.reached_ps.tolist()
+    check_timeline(workload, timeline)
 
 
 @pytest.mark.parametrize("network", ["analytic", "flow"])

@@ -15,7 +15,7 @@ class EagerOneFOneB:
     """1F1B with twice the forwards ahead, so that activations travel while both ends compute; takes more memory.
 
     Stage s of p runs 2 (p - s) - 1 forwards before its first backward, and keeps as many micro-batches (AlpaComm,
-    https://arxiv.org/abs/2211.05322 section 4, there eager-1F1B). Without communication it takes as long as 1F1B.
+    https://arxiv.org/abs/2211.05322, there eager-1F1B). Without communication it takes as long as 1F1B.
     """
 
     def order(self, stage: int, stages: int, micro_batches: int, chunks: int = 1) -> tuple[Action, ...]:
