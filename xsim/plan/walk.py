@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
 from xsim.errors import PlanError
 from xsim.plan.workload import Action
 
-__all__ = ["walk"]
+__all__ = ["Need", "played", "walk"]
+
+Need = tuple[int, Action]
 
 
 def walk(orders: Sequence[Sequence[Action]], micro_batches: int, chunks: int = 1) -> tuple[int, ...]:
@@ -28,21 +30,30 @@ def walk(orders: Sequence[Sequence[Action]], micro_batches: int, chunks: int = 1
     """
     for stage, order in enumerate(orders):
         _check_complete(stage, order, micro_batches, chunks)
-    done: set[tuple[int, Action]] = set()
+    done = {(stage, action) for stage, action, _ in played(orders, chunks)}
+    stuck = [(stage, action) for stage, order in enumerate(orders) for action in order if (stage, action) not in done]
+    if stuck:
+        first = dict(reversed(stuck))
+        raise PlanError(f"deadlock: {'; '.join(_complaint(*at, orders, chunks, done) for at in sorted(first.items()))}")
+    return tuple(_in_flight(order) for order in orders)
+
+
+def played(orders: Sequence[Sequence[Action]], chunks: int = 1) -> Iterator[tuple[int, Action, tuple[Need, ...]]]:
+    """(stage, action, what it needed) of all that can run, each after the stage's action before it and its needs."""
+    having = [frozenset(order) for order in orders]
+    done: set[Need] = set()
     position = [0] * len(orders)
     before = -1
     while before < len(done):
         before = len(done)
         for stage, order in enumerate(orders):
             for action in order[position[stage] :]:
-                if any(need not in done for need in _needs(stage, action, len(orders), chunks)):
+                needs = tuple(_needs(stage, action, having, chunks))
+                if not done.issuperset(needs):
                     break
-                done.add((stage, _as_needed(action)))
+                done.add((stage, action))
                 position[stage] += 1
-    stuck = [(stage, order[position[stage]]) for stage, order in enumerate(orders) if position[stage] < len(order)]
-    if stuck:
-        raise PlanError(f"deadlock: {'; '.join(_complaint(*at, orders, chunks, done) for at in stuck)}")
-    return tuple(_in_flight(order) for order in orders)
+                yield stage, action, needs
 
 
 def _in_flight(actions: Iterable[Action]) -> int:
@@ -73,32 +84,25 @@ def _check_complete(stage: int, order: Sequence[Action], micro_batches: int, chu
         raise PlanError(f"stage {stage}: {action} is not one of {micro_batches} micro-batches and {chunks} chunks")
 
 
-def _as_needed(action: Action) -> Action:
-    """What others know it by: the gradients of the input are what they need of a backward."""
-    return replace(action, kind="B") if action.kind == "I" else action
-
-
-def _needs(stage: int, action: Action, stages: int, chunks: int) -> Iterator[tuple[int, Action]]:
-    """(stage, action) that must end before ``action`` starts on ``stage``."""
+def _needs(stage: int, action: Action, having: Sequence[Set[Action]], chunks: int) -> Iterator[Need]:
+    """(stage, action) that must end before ``action`` starts on ``stage``; ``having`` are the actions of each stage."""
+    last, m, chunk = len(having) - 1, action.micro_batch, action.chunk
     if action.kind == "W":
-        yield stage, replace(action, kind="B")
+        yield stage, replace(action, kind="I")
     elif action.kind == "F":
         if stage > 0:
             yield stage - 1, action
-        elif action.chunk > 0:
-            yield stages - 1, replace(action, chunk=action.chunk - 1)
+        elif chunk > 0:
+            yield last, Action("F", m, chunk - 1)
     else:
-        backward = _as_needed(action)
         yield stage, replace(action, kind="F")
-        if stage < stages - 1:
-            yield stage + 1, backward
-        elif action.chunk < chunks - 1:
-            yield 0, replace(backward, chunk=action.chunk + 1)
+        if stage < last or chunk < chunks - 1:
+            other, above = (stage + 1, chunk) if stage < last else (0, chunk + 1)
+            half = Action("I", m, above)
+            yield other, half if half in having[other] else Action("B", m, above)
 
 
-def _complaint(
-    stage: int, action: Action, orders: Sequence[Sequence[Action]], chunks: int, done: set[tuple[int, Action]]
-) -> str:
-    other, need = next(need for need in _needs(stage, action, len(orders), chunks) if need not in done)
-    missing = next(each for each in orders[other] if _as_needed(each) == need)
-    return f"stage {stage} waits at {action} for {missing} of stage {other}"
+def _complaint(stage: int, action: Action, orders: Sequence[Sequence[Action]], chunks: int, done: Set[Need]) -> str:
+    having = [frozenset(order) for order in orders]
+    other, need = next(need for need in _needs(stage, action, having, chunks) if need not in done)
+    return f"stage {stage} waits at {action} for {need} of stage {other}"
