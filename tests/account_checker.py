@@ -162,7 +162,7 @@ def _lanes(workload: Workload, timeline: Timeline, index: int) -> _Lanes:
         syncing=np.array([[timeline.reached_ps[index], timeline.synced_ps[index]]]),
         missing_until=max(releases, default=0),
         end=int(timeline.end_ps[mine].max()),
-        last_backward=int(timeline.end_ps[mine[timeline.kind[mine] == "B"]].max(initial=0)),
+        last_backward=int(timeline.end_ps[mine[np.isin(timeline.kind[mine], ("B", "I", "W"))]].max(initial=0)),
     )
 
 
@@ -250,10 +250,12 @@ def _check_moves(workload: Workload, timeline: Timeline) -> None:
     end: Mapping[tuple[int, str, int, int], int] = dict(zip(keys, timeline.end_ps.tolist(), strict=True))
     for move in workload.moves:
         for action in workload.programs[move.source].actions:
-            if (action.kind, action.chunk) != (move.kind, move.source_chunk):
+            kinds = ("F",) if move.kind == "F" else ("B", "I")  # the gradients of the input, with the others or alone
+            if action.kind not in kinds or action.chunk != move.source_chunk:
                 continue
-            sent = end[move.source, move.kind, action.micro_batch, move.source_chunk]
-            used = start[move.target, move.kind, action.micro_batch, move.target_chunk]
+            sent = end[move.source, action.kind, action.micro_batch, move.source_chunk]
+            targets = [(move.target, kind, action.micro_batch, move.target_chunk) for kind in kinds]
+            (used,) = [start[key] for key in targets if key in start]
             name = f"{move.kind}{action.micro_batch} of program {move.target}"
             assert used >= sent, f"{name} starts at {used}, program {move.source} sends its input at {sent}"
 

@@ -71,7 +71,7 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
     )
     scenario = Scenario(cluster=draw(_clusters()), model=model, batch=plan.samples, deployment=plan)
     chosen = {family: draw(st.sampled_from(names(family))) for family in ("reshard", "collective", "topology")}
-    chosen["schedule"] = draw(st.sampled_from(names("schedule"))) if chunks == 1 else "gpipe"
+    chosen["schedule"] = draw(st.sampled_from(names("schedule") if chunks == 1 else ("gpipe", "interleaved")))
     members = {family: build(family, {"name": name}) for family, name in (chosen | {"network": network}).items()}
     return Experiment(scenario=scenario, **members)
 

@@ -55,6 +55,14 @@ def test_run_commands_print_an_account(command: str, tmp_path: Path) -> None:
     assert list(tmp_path.glob("outputs/run/detail/*/trace.json"))
 
 
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.schedule" in c])
+def test_schedule_commands_draw(command: str, tmp_path: Path) -> None:
+    done = run([sys.executable, *shlex.split(command)[1:]], tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("0 | F0")
+
+
 def test_the_python_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = [block for kind, block in BLOCKS if kind == "python"]
     monkeypatch.chdir(ROOT)
@@ -87,7 +95,8 @@ def test_the_files_shown_are_accepted(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_command_is_covered() -> None:
-    kinds = ("make ", "python -m runners.sweep", "python -m runners.run", "python -m analysis.compare")
+    runners = ("python -m runners.sweep", "python -m runners.run", "python -m runners.schedule")
+    kinds = ("make ", *runners, "python -m analysis.compare")
     assert [c for c in COMMANDS if not c.startswith(kinds)] == []
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from xsim.plan.workload import Collect, Program, Workload
+from xsim.plan.workload import Action, Collect, Program, Workload
 from xsim.sim.timeline import Timeline
 from xsim.spec.cluster import rank_devices, rank_hosts
 from xsim.spec.scenario import Scenario
@@ -102,7 +102,8 @@ def _arrows(workload: Workload, timeline: Timeline, threads: Mapping[int, Event]
     columns = (timeline.program, timeline.kind, timeline.chunk, timeline.micro_batch, timeline.start_ps)
     start_us: dict[tuple[int, str, int], dict[int, float]] = {}
     for program, kind, chunk, micro_batch, start in zip(*(column.tolist() for column in columns), strict=True):
-        start_us.setdefault((program, kind, chunk), {})[micro_batch] = start / PS_PER_US
+        carried = Action(kind, micro_batch, chunk).carries
+        start_us.setdefault((program, carried, chunk), {})[micro_batch] = start / PS_PER_US
     number = 0
     for move in workload.moves:
         if move.source not in threads or move.target not in threads:

@@ -22,11 +22,17 @@ def test_complete_and_without_deadlock(schedule: Schedule, stages: int) -> None:
 
 
 @EACH
-@pytest.mark.parametrize("chunks", [2, 3])
-def test_several_chunks_work_or_are_refused(schedule: Schedule, chunks: int) -> None:
-    """A schedule may ask for fitting numbers; 4 stages and 8 micro-batches fit whoever takes chunks."""
-    try:
-        orders = [schedule.order(stage, 4, 8, chunks) for stage in range(4)]
-    except SpecError as refusal:
-        pytest.skip(str(refusal))
-    walk(orders, 8, chunks)
+@pytest.mark.parametrize("chunks", [2, 3, 4])
+@pytest.mark.parametrize("stages", range(1, 9))
+def test_several_chunks_work_or_are_refused(schedule: Schedule, stages: int, chunks: int) -> None:
+    """A schedule may take one chunk only; 8 micro-batches fit whoever takes several, other numbers may be refused."""
+    for micro_batches in (8, *range(1, 20)):
+        try:
+            orders = [schedule.order(stage, stages, micro_batches, chunks) for stage in range(stages)]
+        except SpecError as refusal:
+            if micro_batches == 8:
+                pytest.skip(str(refusal))
+            continue
+        kept = walk(orders, micro_batches, chunks)
+
+        assert all(1 <= count <= micro_batches * chunks for count in kept)

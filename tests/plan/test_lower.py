@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,8 @@ from xsim.plan.contracts import Pass
 from xsim.plan.judge import verify_move, verify_reduce
 from xsim.plan.layout import Layout
 from xsim.plan.operators import ShardedOperator, layer_operators
+from xsim.plan.schedule.one_f_one_b import OneFOneB
+from xsim.plan.schedule.zb_h1 import ZbH1
 from xsim.plan.workload import Body, Collect, Compute, Program, Ready, Workload
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.model import ModelSpec
@@ -38,6 +42,15 @@ def workload(deployment: DeploymentPlan, spec: ModelSpec = GPT) -> Workload:
 
 def collects(body: Body) -> list[Collect]:
     return [step for step in body.steps if isinstance(step, Collect)]
+
+
+def computed(body: Body) -> Counter[str]:
+    """Time of the first rank by kind."""
+    found: Counter[str] = Counter()
+    for step in body.steps:
+        if isinstance(step, Compute):
+            found[step.kind] += step.durations_ps[0]
+    return found
 
 
 def ready(program: Program) -> list[int]:
@@ -81,6 +94,27 @@ def test_bodies_read_like_the_model() -> None:
     assert text(last.bodies["F", 0]) == f"{forward} {forward} layernorm head"
     assert text(last.bodies["B", 0]) == f"head | layernorm !2 !4 {backward} {backward} !1"
     assert text(first.bodies["U", 0]) == "optimizer"
+
+
+def test_a_backward_in_halves_is_the_same_work() -> None:
+    deployment = two_stages(sequence_parallel=True)
+    asked = scenario(cluster(8), GPT, deployment)
+    whole, halved = lowered(asked, OneFOneB()).programs, lowered(asked, ZbH1()).programs
+
+    for one, two in zip(whole, halved, strict=True):
+        assert set(two.bodies) == {("F", 0), ("I", 0), ("W", 0), ("U", 0)}
+        backward, first, second = one.bodies["B", 0], two.bodies["I", 0], two.bodies["W", 0]
+        assert computed(first) + computed(second) == computed(backward)
+        assert [c.kind for c in collects(first)] == [c.kind for c in collects(backward)]
+        assert computed(second)["attention"] > 0
+        assert computed(second)["layernorm"] == 0
+        assert not collects(second)
+        assert not [step for step in first.steps if isinstance(step, Ready)]
+        assert [s for s in second.steps if isinstance(s, Ready)] == [s for s in backward.steps if isinstance(s, Ready)]
+    assert text(halved[0].bodies["W", 0]) == "mlp attention mlp attention !0 embedding !2 !3"
+    assert [(move.kind, move.source, move.target) for move in lowered(asked, ZbH1()).moves] == [
+        (move.kind, move.source, move.target) for move in lowered(asked, OneFOneB()).moves
+    ]
 
 
 def test_two_collectives_per_layer_and_direction_with_sequence_parallelism_four() -> None:

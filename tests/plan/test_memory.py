@@ -13,6 +13,7 @@ from xsim.plan.memory import Load, Verdict, deployment_memory, rank_memory
 from xsim.plan.planner.uniform import Uniform
 from xsim.plan.schedule.gpipe import GPipe
 from xsim.plan.schedule.one_f_one_b import OneFOneB
+from xsim.plan.schedule.zb_h1 import ZbH1
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario, check_deployment
@@ -71,6 +72,13 @@ def test_one_f_one_b_keeps_as_many_micro_batches_as_stages_follow() -> None:
 
     assert late[0][1].activation_bytes == 6 * first // 2
     assert late[2][1].activation_bytes == 6 * last
+
+
+def test_a_halved_backward_keeps_activations_until_the_second_half() -> None:
+    whole, halved = (verdict(question(two_stages()), schedule).needs for schedule in (OneFOneB(), ZbH1()))
+
+    assert halved[0][1].activation_bytes == whole[0][1].activation_bytes
+    assert halved[2][1].activation_bytes == 2 * whole[2][1].activation_bytes
 
 
 @given(st.integers(1, 3), st.integers(0, 1), st.booleans())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from tests.account_checker import check_timeline
 from xsim.errors import PlanError
 from xsim.fabric.fabric import Fabric, Link
 from xsim.fabric.transfers import TransferGraph, concatenate, line
@@ -18,6 +19,7 @@ from xsim.sim.timeline import Timeline
 from xsim.spec.deployment import DeviceGroup
 
 FORWARD_PS, BACKWARD_PS = 1_000, 2_000
+INPUT_PS, WEIGHT_PS = 1_200, 800
 
 
 def fabric(ranks: int, latency_ps: int = 0) -> Fabric:
@@ -37,24 +39,30 @@ def send(src: int, dst: int, size: int) -> TransferGraph:
     return concatenate([(line(src, dst, range(size)), [()])], [[src], [dst]])
 
 
-def pipeline(schedule: str, stages: int, micro_batches: int, size: int = 0, *, sync: bool = False) -> Workload:
+def pipeline(
+    schedule: str, stages: int, micro_batches: int, size: int = 0, *, sync: bool = False, chunks: int = 1
+) -> Workload:
     """One rank per stage, all alike; ``sync`` lets the stages meet in a chain of transfers at the end."""
     member = build("schedule", {"name": schedule})
-    ready = (Ready(0),) if sync else ()
-    bodies: Mapping[tuple[str, int], Body] = {
-        ("F", 0): Body((Compute("mlp", (FORWARD_PS,)),)),
-        ("B", 0): Body((Compute("mlp", (BACKWARD_PS,)), *ready)),
-        ("U", 0): Body(()),
-    }
+    bodies: dict[tuple[str, int], Body] = {("U", 0): Body(())}
+    for chunk in range(chunks):
+        ready = (Ready(0),) if sync and chunk == 0 else ()
+        bodies["F", chunk] = Body((Compute("mlp", (FORWARD_PS // chunks,)),))
+        bodies["B", chunk] = Body((Compute("mlp", (BACKWARD_PS // chunks,)), *ready))
+        bodies["I", chunk] = Body((Compute("mlp", (INPUT_PS // chunks,)),))
+        bodies["W", chunk] = Body((Compute("mlp", (WEIGHT_PS // chunks,)), *ready))
     programs = tuple(
-        Program(0, s, 0, DeviceGroup(ranks=(s,), samples=1), member.order(s, stages, micro_batches), bodies)
+        Program(0, s, 0, DeviceGroup(ranks=(s,), samples=1), member.order(s, stages, micro_batches, chunks), bodies)
         for s in range(stages)
     )
-    forward = [Move(s, s + 1, "F", 0, 0, send(s, s + 1, size)) for s in range(stages - 1)]
-    backward = [Move(s + 1, s, "B", 0, 0, send(s + 1, s, size)) for s in range(stages - 1)]
+    moves = []
+    for (s, chunk), (t, following) in pairwise((s, chunk) for chunk in range(chunks) for s in range(stages)):
+        if s != t:
+            moves.append(Move(s, t, "F", chunk, following, send(s, t, size)))
+            moves.append(Move(t, s, "B", following, chunk, send(t, s, size)))
     chain = concatenate([(line(s, s + 1, range(size)), [()]) for s in range(stages - 1)], [[s] for s in range(stages)])
     syncs = (Sync(tuple(range(stages)), "dense", range(1, 2), size, chain),) if sync else ()
-    return Workload(programs, (*forward, *backward), syncs)
+    return Workload(programs, tuple(moves), syncs)
 
 
 def run(workload: Workload, network: str, latency_ps: int = 0) -> Timeline:
@@ -63,7 +71,7 @@ def run(workload: Workload, network: str, latency_ps: int = 0) -> Timeline:
 
 
 @pytest.mark.parametrize("network", ["analytic", "flow"])
-@pytest.mark.parametrize("schedule", ["gpipe", "one_f_one_b"])
+@pytest.mark.parametrize("schedule", ["gpipe", "one_f_one_b", "eager_1f1b", "interleaved"])
 @pytest.mark.parametrize(("stages", "micro_batches"), [(1, 1), (2, 1), (2, 8), (4, 4), (4, 16), (7, 3)])
 def test_bubble_share_of_equal_stages(network: str, schedule: str, stages: int, micro_batches: int) -> None:
     timeline = run(pipeline(schedule, stages, micro_batches), network)
@@ -71,6 +79,51 @@ def test_bubble_share_of_equal_stages(network: str, schedule: str, stages: int, 
     busy_ps = micro_batches * (FORWARD_PS + BACKWARD_PS)
     bubble = Fraction(timeline.makespan_ps - busy_ps, timeline.makespan_ps)
     assert bubble == Fraction(stages - 1, micro_batches + stages - 1)
+
+
+@pytest.mark.parametrize("network", ["analytic", "flow"])
+@pytest.mark.parametrize("chunks", [2, 4])
+@pytest.mark.parametrize(("stages", "micro_batches"), [(1, 3), (2, 2), (2, 5), (4, 4), (4, 6), (4, 16), (7, 9)])
+def test_interleaving_divides_the_bubble(network: str, chunks: int, stages: int, micro_batches: int) -> None:
+    """(p - 1) / (m v + p - 1); https://arxiv.org/abs/2104.04473 section 2.2 has it as (p - 1) / (m v) of the rest."""
+    timeline = run(pipeline("interleaved", stages, micro_batches, chunks=chunks), network)
+
+    busy_ps = micro_batches * (FORWARD_PS + BACKWARD_PS)
+    bubble = Fraction(timeline.makespan_ps - busy_ps, timeline.makespan_ps)
+    assert bubble == Fraction(stages - 1, micro_batches * chunks + stages - 1)
+
+
+@pytest.mark.parametrize("network", ["analytic", "flow"])
+@pytest.mark.parametrize(("stages", "micro_batches"), [(2, 6), (4, 12)])
+def test_eager_1f1b_hides_slow_transfers(network: str, stages: int, micro_batches: int) -> None:
+    """Only the first activation and the last gradient are waited for; in 1F1B every round trip is."""
+    size = FORWARD_PS // 2
+    eager, lazy = (
+        run(pipeline(name, stages, micro_batches, size), network).makespan_ps for name in ("eager_1f1b", "one_f_one_b")
+    )
+
+    assert eager == (micro_batches + stages - 1) * (FORWARD_PS + BACKWARD_PS) + 2 * (stages - 1) * size
+    assert lazy > eager
+
+
+@pytest.mark.parametrize("network", ["analytic", "flow"])
+@pytest.mark.parametrize(("stages", "micro_batches"), [(1, 1), (2, 2), (4, 4), (4, 5), (4, 12), (7, 7), (7, 20)])
+def test_zero_bubble_fills_the_waits(network: str, stages: int, micro_batches: int) -> None:
+    """(p - 1) (F + I - W): https://arxiv.org/abs/2401.10241 table 2; 1F1B has (p - 1) (F + I + W)."""
+    timeline = run(pipeline("zb_h1", stages, micro_batches), network)
+
+    bubble_ps = timeline.makespan_ps - micro_batches * (FORWARD_PS + INPUT_PS + WEIGHT_PS)
+    assert bubble_ps == (stages - 1) * (FORWARD_PS + INPUT_PS - WEIGHT_PS)
+
+
+def test_gradients_are_ready_after_their_last_half() -> None:
+    workload = pipeline("zb_h1", 2, 2, size=100, sync=True)
+
+    timeline = run(workload, "flow")
+
+    assert [str(action) for action in workload.programs[1].actions][-2:] == ["W0", "W1"]
+    assert timeline.released_ps[0].tolist() == timeline.reached_ps.tolist()
+    check_timeline(workload, timeline)
 
 
 @pytest.mark.parametrize("network", ["analytic", "flow"])

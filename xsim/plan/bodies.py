@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import Literal
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
@@ -15,14 +14,13 @@ from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel
 from xsim.plan.judge import verify_collective
 from xsim.plan.layout import even_cuts
 from xsim.plan.operators import Exchange, ShardedOperator, layer_operators, like_layer, optimizer_operator
-from xsim.plan.workload import Body, Collect, Compute, Ready
-from xsim.spec.cluster import ClusterSpec, rank_devices
+from xsim.plan.workload import Action, Body, Collect, Compute, Ready
+from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
 from xsim.spec.deployment import DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
 
 __all__ = ["Bodies"]
 
-Direction = Literal["forward", "backward"]
 Step = Compute | Collect | Ready
 
 
@@ -48,21 +46,35 @@ class Bodies:
     collective: CollectiveAlgorithm
     fabric: Fabric
     verify: bool = False
-    _layers: dict[tuple[_Crew, int, Direction], tuple[Compute | Exchange, ...]] = field(default_factory=dict)
+    _layers: dict[tuple[_Crew, int, str], tuple[Compute | Exchange, ...]] = field(default_factory=dict)
     _graphs: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], TransferGraph] = field(default_factory=dict)
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
 
-    def forward(self, stage: Stage, group: DeviceGroup, layers: range) -> Body:
-        """One micro-batch through ``layers``."""
-        return self._body(stage, group, layers, "forward", {})
-
-    def backward(self, stage: Stage, group: DeviceGroup, layers: range, ready: Mapping[int, tuple[int, ...]]) -> Body:
-        """Its gradients back through ``layers``.
+    def micro_batch(
+        self, kind: str, stage: Stage, group: DeviceGroup, layers: range, ready: Mapping[int, tuple[int, ...]]
+    ) -> Body:
+        """One micro-batch through ``layers``, or its gradients back.
 
         Args:
+            kind: Of the action: ``F``, ``B``, ``I`` or ``W``.
             ready: By layer, the gradient syncs whose part of this group is complete when that layer is done.
         """
-        return self._body(stage, group, layers[::-1], "backward", ready)
+        first_equal = _first_equal(self.scenario.cluster)
+        crew = _Crew(tuple(first_equal[rank] for rank in group.ranks), group.samples, stage.sequence_parallel)
+        ordered = layers if kind == "F" else layers[::-1]
+        alike = tuple(like_layer(self.scenario.model, layer) for layer in ordered)
+        waiting = tuple(ready.get(layer, ()) if Action(kind, 0).completes else () for layer in ordered)
+        key = (crew, group.ranks if group.tp > 1 else (), alike, kind, waiting)
+        if key not in self._bodies:
+            steps = {layer: self._steps(crew, group.ranks, layer, kind) for layer in sorted(set(alike))}
+            self._bodies[key] = Body(
+                tuple(
+                    step
+                    for layer, syncs in zip(alike, waiting, strict=True)
+                    for step in (*steps[layer], *map(Ready, syncs))
+                )
+            )
+        return self._bodies[key]
 
     def update(self, stage: Stage, group: DeviceGroup) -> Body:
         """The optimizer on the parameters of all layers, of which each rank has an even part."""
@@ -77,40 +89,16 @@ class Bodies:
         )
         return self._bodies.setdefault((durations,), Body((Compute("optimizer", durations),)))
 
-    def _body(
-        self,
-        stage: Stage,
-        group: DeviceGroup,
-        layers: range,
-        direction: Direction,
-        ready: Mapping[int, tuple[int, ...]],
-    ) -> Body:
-        first_equal = _first_equal(self.scenario.cluster)
-        crew = _Crew(tuple(first_equal[rank] for rank in group.ranks), group.samples, stage.sequence_parallel)
-        kinds = tuple(like_layer(self.scenario.model, layer) for layer in layers)
-        waiting = tuple(ready.get(layer, ()) for layer in layers)
-        key = (crew, group.ranks if group.tp > 1 else (), kinds, direction, waiting)
-        if key not in self._bodies:
-            steps = {kind: self._steps(crew, group.ranks, kind, direction) for kind in sorted(set(kinds))}
-            self._bodies[key] = Body(
-                tuple(
-                    step
-                    for kind, syncs in zip(kinds, waiting, strict=True)
-                    for step in (*steps[kind], *map(Ready, syncs))
-                )
-            )
-        return self._bodies[key]
-
-    def _steps(self, crew: _Crew, ranks: tuple[int, ...], layer: int, direction: Direction) -> tuple[Step, ...]:
-        key = (crew, layer, direction)
+    def _steps(self, crew: _Crew, ranks: tuple[int, ...], layer: int, kind: str) -> tuple[Step, ...]:
+        key = (crew, layer, kind)
         if key not in self._layers:
-            self._layers[key] = tuple(_merged(self._timed(crew, layer, direction)))
+            self._layers[key] = tuple(_merged(self._timed(crew, layer, kind)))
         return tuple(
-            part if isinstance(part, Compute) else self._collect(part, ranks, direction) for part in self._layers[key]
+            part if isinstance(part, Compute) else self._collect(part, ranks, kind) for part in self._layers[key]
         )
 
-    def _timed(self, crew: _Crew, layer: int, direction: Direction) -> Iterator[Compute | Exchange]:
-        """The parts in the order of the pass: operators with their time per rank, and the exchanges that it needs."""
+    def _timed(self, crew: _Crew, layer: int, kind: str) -> Iterator[Compute | Exchange]:
+        """The parts in the order of the action: operators with their time per rank, and the exchanges that it needs."""
         scenario, devices = self.scenario, rank_devices(self.scenario.cluster)
         tp = len(crew.devices)
         per_rank = [
@@ -125,19 +113,32 @@ class Bodies:
             )
             for index in range(tp)
         ]
-        for parts in list(zip(*per_rank, strict=True))[:: 1 if direction == "forward" else -1]:
+        for parts in list(zip(*per_rank, strict=True))[:: 1 if kind == "F" else -1]:
             if isinstance(parts[0], Exchange):
-                if getattr(parts[0], direction):
+                if _exchanged(parts[0], kind):
                     yield parts[0]
             else:
                 operators = [part for part in parts if isinstance(part, ShardedOperator)]
-                times = (
-                    self.compute.time_ps(devices[d], o, direction) for d, o in zip(crew.devices, operators, strict=True)
-                )
-                yield Compute(parts[0].kind, tuple(times))
+                times = tuple(self._time_ps(devices[d], o, kind) for d, o in zip(crew.devices, operators, strict=True))
+                if any(times):
+                    yield Compute(parts[0].kind, times)
 
-    def _collect(self, exchange: Exchange, ranks: tuple[int, ...], direction: Direction) -> Collect:
-        kind: CollectiveKind = getattr(exchange, direction)
+    def _time_ps(self, device: DeviceSpec, operator: ShardedOperator, kind: str) -> int:
+        """Of one operator. The gradients of a product's weights are a product of its size, the token table has no other
+        gradients, and what is left has none of weights worth counting (https://arxiv.org/abs/2401.10241 table 1).
+        """
+        forward_ps = self.compute.time_ps(device, operator, "forward")
+        if kind == "F":
+            return forward_ps
+        backward_ps = self.compute.time_ps(device, operator, "backward")
+        if kind == "B":
+            return backward_ps
+        weights_ps = forward_ps if operator.bound == "matmul" else backward_ps if operator.kind == "embedding" else 0
+        return weights_ps if kind == "W" else backward_ps - weights_ps
+
+    def _collect(self, exchange: Exchange, ranks: tuple[int, ...], action: str) -> Collect:
+        kind = _exchanged(exchange, action)
+        assert kind is not None
         key = (ranks, kind, exchange.cuts)
         if key not in self._graphs:
             cuts = None if kind == "all_reduce" else exchange.cuts
@@ -151,6 +152,11 @@ class Bodies:
             if self.verify:
                 verify_collective(self._graphs[key], collective, self.scenario.dtype_bytes)
         return Collect(exchange.kind, self._graphs[key])
+
+
+def _exchanged(exchange: Exchange, kind: str) -> CollectiveKind | None:
+    """The collective of ``exchange`` in an action; gradients of the weights need none."""
+    return {"F": exchange.forward, "W": None}.get(kind, exchange.backward)
 
 
 def _merged(parts: Iterator[Compute | Exchange]) -> Iterator[Compute | Exchange]:

@@ -84,7 +84,7 @@ class Schedule(Protocol):
     """The order of forward and backward passes of one stage."""
 
     def order(self, stage: int, stages: int, micro_batches: int, chunks: int = 1) -> tuple[Action, ...]:
-        """Every F and B of every micro-batch and chunk exactly once."""
+        """Of every micro-batch and chunk exactly one F, and one B or its halves I and W."""
 
 
 class ComputeModel(Protocol):

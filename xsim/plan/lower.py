@@ -151,8 +151,8 @@ def _programs(
             orders[at] = schedule.order(*at)
         by_action: dict[tuple[str, int], Body] = {("U", 0): bodies.update(stage, group)}
         for chunk, layers in enumerate(stage.layers):
-            by_action["F", chunk] = bodies.forward(stage, group, layers)
-            by_action["B", chunk] = bodies.backward(stage, group, layers, own_ready)
+            for kind in sorted({action.kind for action in orders[at]}):
+                by_action[kind, chunk] = bodies.micro_batch(kind, stage, group, layers, own_ready)
         programs.append(Program(place.replica, place.stage, place.group, group, orders[at], by_action))
     return tuple(programs)
 

@@ -139,13 +139,16 @@ def rank_memory(scenario: Scenario, load: Load, index: int) -> RankMemory:
 
 
 def _peak_kept(load: Load, chunk_bytes: Sequence[int]) -> int:
-    """The most that is kept at once: each forward adds its chunk's activations, each backward ends with them gone."""
+    """The most that is kept at once: each forward adds its chunk's activations, the last use takes them away.
+
+    A backward in two halves keeps all of them until the gradients of the weights are done.
+    """
     now = most = 0
     for action in load.actions:
         if action.kind == "F":
             now += chunk_bytes[action.chunk]
             most = max(most, now)
-        elif action.kind == "B":
+        elif action.completes:
             now -= chunk_bytes[action.chunk]
     return most
 

@@ -15,12 +15,16 @@ from xsim.spec.deployment import DeviceGroup
 __all__ = ["Action", "Body", "Collect", "Compute", "Move", "Program", "Ready", "Sync", "Workload"]
 
 
+_CARRIED = {"F": "F", "B": "B", "I": "B"}
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Action:
     """One entry of a pipeline schedule.
 
     Attributes:
-        kind: ``F`` forward, ``B`` backward, ``U`` optimizer update.
+        kind: ``F`` forward; ``B`` backward, or its two halves ``I`` (gradients of the input) and, at any later time,
+            ``W`` (gradients of the weights); ``U`` optimizer update.
         micro_batch: From 0; 0 for ``U``.
         chunk: Virtual stage, from 0.
     """
@@ -28,6 +32,16 @@ class Action:
     kind: str
     micro_batch: int
     chunk: int = 0
+
+    @property
+    def carries(self) -> str:
+        """Kind of the moves that it waits for and sends, ``F`` or ``B``; empty if it depends on no other stage."""
+        return _CARRIED.get(self.kind, "")
+
+    @property
+    def completes(self) -> bool:
+        """Whether the gradients of the weights are complete with it, and its activations no longer needed."""
+        return self.kind in ("B", "W")
 
     def __str__(self) -> str:
         return f"{self.kind}{self.micro_batch}" if not self.chunk else f"{self.kind}{self.micro_batch}.{self.chunk}"
@@ -95,9 +109,12 @@ class Program:
 class Move:
     """Activations or their gradients, sent when ``source`` ends an action and needed before ``target`` starts its own.
 
-    For every micro-batch m: when the source ends its action (kind, m, source_chunk) the graph is submitted and both
-    parties are released; the target's action (kind, m, target_chunk) waits until its party is done. Party 0 is the
-    source, party 1 the target.
+    For every micro-batch m: when the source ends its action (m, source_chunk) that carries ``kind`` the graph is
+    submitted and both parties are released; the target's (m, target_chunk) waits until its party is done. Party 0 is
+    the source, party 1 the target.
+
+    Attributes:
+        kind: ``F`` activations, ``B`` their gradients.
     """
 
     source: int

@@ -152,14 +152,13 @@ class _Run:
     def device_group(self, index: int) -> Steps:
         """One device group, walking its program: wait for the input, compute, hand on; then sync and update."""
         program = self.workload.programs[index]
-        last = {action.chunk: action for action in program.actions if action.kind == "B"}
+        last = {action.chunk: action for action in program.actions if action.completes}
         for number, action in enumerate(program.actions):
             self.position[index] = action
-            for move in self.incoming.get((index, action.kind, action.chunk), ()):
+            for move in self.incoming.get((index, action.carries, action.chunk), ()):
                 yield self._arrival(move, action.micro_batch)
                 del self.arrivals[move, action.micro_batch]
-            ready = action.kind == "B" and last[action.chunk] == action
-            yield from self._perform(index, program, number, action, ready)
+            yield from self._perform(index, program, number, action, last.get(action.chunk) == action)
             if self.folding:
                 self.folding.stands(index, number + 1, 0, self.now_ps)
             self._hand_on(index, action)
@@ -229,7 +228,7 @@ class _Run:
 
     def _hand_on(self, index: int, action: Action) -> None:
         """Submit what the end of ``action`` makes available to other stages."""
-        for move in self.outgoing.get((index, action.kind, action.chunk), ()):
+        for move in self.outgoing.get((index, action.carries, action.chunk), ()):
             handle = self.network.submit(move.graph)
             self.waiting[handle, 1] = self._arrival(move, action.micro_batch)
             if self.folding:

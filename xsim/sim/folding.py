@@ -160,14 +160,14 @@ def _before_ps(program: Program, courses: Mapping[Body, Course]) -> tuple[int, .
 
 
 def _next_ends_ps(workload: Workload, before_ps: Sequence[Sequence[int]]) -> dict[tuple[int, str, int], list[int]]:
-    """Per (source, kind, chunk) and action number: compute time until the next such action, from that one on, ends."""
+    """Per (source, kind, chunk) and action number: compute time until the next to send it, from that one on, ends."""
     found: dict[tuple[int, str, int], list[int]] = {}
     for emission in dict.fromkeys(map(_emission, workload.moves)):
         source, kind, chunk = emission
         actions = workload.programs[source].actions
         ends = [_NEVER_PS] * (len(actions) + 1)
         for number in reversed(range(len(actions))):
-            own = (actions[number].kind, actions[number].chunk) == (kind, chunk)
+            own = (actions[number].carries, actions[number].chunk) == (kind, chunk)
             ends[number] = before_ps[source][number + 1] if own else ends[number + 1]
         found[emission] = ends
     return found
@@ -175,10 +175,10 @@ def _next_ends_ps(workload: Workload, before_ps: Sequence[Sequence[int]]) -> dic
 
 def _ready_ps(program: Program, courses: Mapping[Body, Course], before_ps: Sequence[int]) -> dict[int, int]:
     """Per sync, compute time of ``program`` from its start until its gradients are complete."""
-    last = {action.chunk: number for number, action in enumerate(program.actions) if action.kind == "B"}
+    last = {action.chunk: number for number, action in enumerate(program.actions) if action.completes}
     found: dict[int, int] = {}
     for chunk, number in last.items():
-        course = courses[program.bodies["B", chunk]]
+        course = courses[program.bodies[program.actions[number].kind, chunk]]
         for sync, collects, at_ps in course.ready:
             since_ps = at_ps - course.resume_ps[collects]
             found[sync] = before_ps[number] + course.compute_ps[collects] + since_ps

@@ -24,7 +24,7 @@ class Timeline:
 
     Attributes:
         program: Program number of each action, A.
-        kind: ``F``, ``B`` or ``U`` of each action, one character, A.
+        kind: ``F``, ``B``, ``I``, ``W`` or ``U`` of each action, one character, A.
         micro_batch, chunk: Which one, A.
         start_ps, end_ps: When it ran, A.
         walk: Row of ``collects`` for an action that was walked at least in part, -1 if it was folded as a whole, A.

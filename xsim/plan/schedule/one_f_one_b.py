@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xsim.errors import SpecError
+from xsim.plan.turns import check_one_chunk, in_turn
 from xsim.plan.workload import Action
 
 __all__ = ["OneFOneB"]
@@ -18,12 +18,6 @@ class OneFOneB:
     """
 
     def order(self, stage: int, stages: int, micro_batches: int, chunks: int = 1) -> tuple[Action, ...]:
-        if chunks != 1:
-            problem = "one_f_one_b takes one chunk per stage"
-            raise SpecError("chunks", chunks, problem, "give each stage one range of layers, or choose schedule=gpipe")
-        ahead = min(stages - stage - 1, micro_batches)
-        order = [Action("F", m) for m in range(ahead)]
-        for m in range(micro_batches - ahead):
-            order += [Action("F", ahead + m), Action("B", m)]
-        order += [Action("B", m) for m in range(micro_batches - ahead, micro_batches)]
-        return tuple(order)
+        check_one_chunk("one_f_one_b", chunks)
+        forward, backward = ([Action(kind, m) for m in range(micro_batches)] for kind in "FB")
+        return in_turn(forward, backward, stages - stage - 1)
