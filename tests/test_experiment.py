@@ -45,6 +45,18 @@ def test_every_combination_finishes_and_is_accounted_for(
     assert result.account.causes_ps.sum(axis=1).tolist() == [result.timeline.makespan_ps] * 10
 
 
+@pytest.mark.parametrize("collective", names("collective"))
+@pytest.mark.parametrize("network", names("network"))
+def test_every_collective_is_proven_in_a_whole_run(collective: str, network: str) -> None:
+    chosen = {"collective": collective, "network": network}
+    members = {family: build(family, {"name": name}) for family, name in chosen.items()}
+
+    result = run(Experiment(scenario=SMALL, memory="report", verify=True, **members))
+
+    check_account(result.workload, result.timeline)
+    assert result.account.causes_ps.sum(axis=1).tolist() == [result.timeline.makespan_ps] * 10
+
+
 @settings(max_examples=settings().max_examples * 5 // 8)
 @given(experiment=experiments())
 def test_folding_changes_no_number(experiment: Experiment) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import get_args
 
 import pytest
 from hypothesis import given
 
 from tests.strategies import FABRIC, rank_tuples
 from xsim.errors import SpecError
-from xsim.plan.collective.ring import Ring, ring_order
+from xsim.plan.collective.ring import Ring
 from xsim.plan.comm import Collective, CollectiveKind
+from xsim.plan.judge import verify_collective
+from xsim.plan.patterns import host_order
 
 
 def crossings(order: tuple[int, ...]) -> int:
@@ -20,16 +23,16 @@ def crossings(order: tuple[int, ...]) -> int:
 
 def test_host_by_host_there_and_back() -> None:
     """Hosts of four: a crossing leaves at the end where the next host is entered, on its rail."""
-    assert ring_order((4, 0, 5, 2, 3, 1, 7, 6), FABRIC) == (0, 1, 2, 3, 7, 6, 5, 4)
+    assert host_order((4, 0, 5, 2, 3, 1, 7, 6), FABRIC) == (0, 1, 2, 3, 7, 6, 5, 4)
 
 
 def test_the_order_given_does_not_matter() -> None:
-    assert ring_order((9, 1, 5), FABRIC) == ring_order((5, 9, 1), FABRIC) == (1, 5, 9)
+    assert host_order((9, 1, 5), FABRIC) == host_order((5, 9, 1), FABRIC) == (1, 5, 9)
 
 
 @given(ranks=rank_tuples(12))
 def test_each_host_is_left_once(ranks: tuple[int, ...]) -> None:
-    order = ring_order(ranks, FABRIC)
+    order = host_order(ranks, FABRIC)
     hosts = {FABRIC.hosts[rank] for rank in ranks}
 
     assert sorted(order) == sorted(ranks)
@@ -59,3 +62,16 @@ def test_a_broadcast_is_a_pipeline_down_the_chain() -> None:
 def test_a_broadcast_of_no_pieces_is_refused() -> None:
     with pytest.raises(SpecError, match="broadcast_pieces = 0: it must be 1 or more"):
         Ring(broadcast_pieces=0)
+
+
+def test_a_ring_of_no_channels_is_refused() -> None:
+    with pytest.raises(SpecError, match="channels = 0: it must be 1 or more"):
+        Ring(channels=0)
+
+
+@pytest.mark.parametrize("kind", get_args(CollectiveKind))
+@pytest.mark.parametrize("channels", [2, 3, 8])
+def test_channels_change_no_result(kind: CollectiveKind, channels: int) -> None:
+    for count, size in ((1, 5), (2, 1), (5, 3), (9, 100), (12, 77)):
+        collective = Collective(kind, tuple(range(count)), range(3, 3 + size))
+        verify_collective(Ring(channels=channels).expand(collective, FABRIC), collective)

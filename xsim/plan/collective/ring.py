@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from xsim.fabric.fabric import Fabric
-from xsim.fabric.transfers import Rows, TransferGraph, concatenate, line, ring
+from xsim.fabric.transfers import Rows, TransferGraph, concatenate, line
 from xsim.plan.comm import Collective
-from xsim.plan.layout import even_cuts
+from xsim.plan.patterns import cycle, even_pieces, host_order
 from xsim.spec.checks import at_least
 
-__all__ = ["Ring", "ring_order"]
+__all__ = ["Ring"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,64 +19,50 @@ class Ring:
     """Bandwidth-optimal rings: reduce-scatter and all-gather in n - 1 rounds, all-reduce in both; broadcast as a chain.
 
     Attributes:
+        channels: How many rings at once, each with its share of every piece. Each walks the hosts from another rank
+            on, so that together they cross on many NICs, where one ring has one NIC of a host each way.
         broadcast_pieces: Into how many pieces a broadcast is cut; they follow one another down the chain of ranks.
     """
 
+    channels: int = 1
     broadcast_pieces: int = 8
 
     def __post_init__(self) -> None:
+        at_least(self, "channels", 1)
         at_least(self, "broadcast_pieces", 1)
 
     def expand(self, collective: Collective, fabric: Fabric) -> TransferGraph:
-        order = ring_order(collective.ranks, fabric)
-        if len(order) == 1 or not collective.span:
+        if len(collective.ranks) == 1 or not collective.span:
             return concatenate((), (collective.ranks,))
-        if collective.kind == "broadcast":
-            return _chain(order, collective, self.broadcast_pieces)
-        return concatenate([(_cycle(order, collective), [()] * len(order))], (collective.ranks,))
+        parts: list[tuple[Rows, Sequence[Sequence[int]]]] = []
+        count = 0
+        for channel in range(self.channels):
+            order = host_order(collective.ranks, fabric, channel, self.channels)
+            if collective.kind == "broadcast":
+                span = even_pieces(collective.span, self.channels)[channel]
+                added = list(_chain(order, collective, span, self.broadcast_pieces, count))
+            else:
+                added = [(_cycle(order, collective, channel, self.channels), [()] * len(order))]
+            parts += (part for part in added if any(part[0].spans))
+            count = sum(len(rows) for rows, _ in parts)
+        return concatenate(parts, (collective.ranks,))
 
 
-def ring_order(ranks: tuple[int, ...], fabric: Fabric) -> tuple[int, ...]:
-    """``ranks`` host by host, so that a ring of h > 1 hosts leaves a host h times, the fewest there can be.
-
-    Every second host is walked backwards: the ring enters a host at the end where it left the one before, which keeps
-    the crossing on its rail when hosts are alike.
-    """
-    order: list[int] = []
-    by_host = sorted(ranks, key=lambda rank: (fabric.hosts[rank], rank))
-    for turn, (_, members) in enumerate(groupby(by_host, key=lambda rank: fabric.hosts[rank])):
-        order += sorted(members, reverse=turn % 2 == 1)
-    return tuple(order)
+def _cycle(order: tuple[int, ...], collective: Collective, channel: int, channels: int) -> Rows:
+    """The ring of one channel."""
+    own = dict(zip(collective.ranks, collective.pieces(), strict=True))
+    return cycle(collective.kind, order, [even_pieces(own[rank], channels)[channel] for rank in order])
 
 
-def _cycle(order: tuple[int, ...], collective: Collective) -> Rows:
-    """One implicit ring. A row starts with the piece of its own rank, and with the one before's to leave sums at home.
-
-    A piece that starts at row p has passed every other rank after n - 1 rounds and lies on the rank before p.
-    """
-    rounds = len(order) - 1
-    piece_of = dict(zip(collective.ranks, collective.pieces(), strict=True))
-    spans = [piece_of[rank] for rank in order]
-    match collective.kind:
-        case "all_gather":
-            return ring(order, spans, rounds=rounds, add_rounds=0)
-        case "reduce_scatter":
-            return ring(order, [spans[-1], *spans[:-1]], rounds=rounds, add_rounds=rounds)
-        case _:
-            return ring(order, spans, rounds=2 * rounds, add_rounds=rounds)
-
-
-def _chain(order: tuple[int, ...], collective: Collective, parts: int) -> TransferGraph:
-    """The root sends piece after piece to its neighbour, who passes each on: row hop * parts + piece."""
+def _chain(
+    order: tuple[int, ...], collective: Collective, span: range, parts: int, base: int
+) -> Iterator[tuple[Rows, Sequence[Sequence[int]]]]:
+    """The root sends piece after piece to its neighbour, who passes each on: row base + hop * pieces + piece."""
     first = order.index(collective.ranks[collective.root or 0])
     chain = order[first:] + order[:first]
-    start, cuts = collective.span.start, even_cuts(len(collective.span), min(parts, len(collective.span)))
-    count = len(cuts) - 1
-    rows = []
+    cut = even_pieces(span, min(parts, len(span))) if span else []
     for hop in range(len(chain) - 1):
-        for piece in range(count):
-            span = range(start + cuts[piece], start + cuts[piece + 1])
-            row = hop * count + piece
-            waits = [row - count] * (hop > 0) + [row - 1] * (piece > 0)
-            rows.append((line(chain[hop], chain[hop + 1], span), [waits]))
-    return concatenate(rows, (collective.ranks,))
+        for number, piece in enumerate(cut):
+            row = base + hop * len(cut) + number
+            waits = [row - len(cut)] * (hop > 0) + [row - 1] * (number > 0)
+            yield line(chain[hop], chain[hop + 1], piece), [waits]

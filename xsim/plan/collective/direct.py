@@ -1,0 +1,61 @@
+"""Direct: every rank sends to every other at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xsim.fabric.fabric import Fabric
+from xsim.fabric.transfers import TransferGraph, line
+from xsim.plan.comm import Collective
+from xsim.plan.patterns import Steps, even_pieces
+
+__all__ = ["Direct"]
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """Every rank exchanges a piece with each other at once; all-reduce as reduce-scatter, then all-gather.
+
+    One latency for each half, and n - 1 transfers of a rank share its port: with a port of bandwidth B an all-reduce
+    of S takes 2 latency + 2 (n - 1) / n S / B. A broadcast scatters pieces, then gathers them. n (n - 1) transfers:
+    for the ranks of a host, not for a thousand.
+    """
+
+    def expand(self, collective: Collective, fabric: Fabric) -> TransferGraph:
+        ranks, steps = collective.ranks, Steps()
+        even = even_pieces(collective.span, len(ranks))
+        match collective.kind:
+            case "all_reduce":
+                _scatter_sums(steps, ranks, even)
+                _gather(steps, ranks, even)
+            case "reduce_scatter":
+                _scatter_sums(steps, ranks, collective.pieces())
+            case "all_gather":
+                _gather(steps, ranks, collective.pieces())
+            case "broadcast":
+                root = collective.root or 0
+                steps.add(
+                    line(ranks[root], rank, piece)
+                    for rank, piece in zip(ranks, even, strict=True)
+                    if rank != ranks[root]
+                )
+                _gather(steps, ranks, even, complete=root)
+        return steps.graph(ranks)
+
+
+def _scatter_sums(steps: Steps, ranks: Sequence[int], pieces: Sequence[range]) -> None:
+    """Everybody adds each piece to what its owner has."""
+    steps.add(
+        line(src, dst, piece, add=True) for dst, piece in zip(ranks, pieces, strict=True) for src in ranks if src != dst
+    )
+
+
+def _gather(steps: Steps, ranks: Sequence[int], pieces: Sequence[range], complete: int | None = None) -> None:
+    """Every owner sends its piece to all others, but not to the rank at ``complete``, which has all of them."""
+    steps.add(
+        line(src, dst, piece)
+        for src, piece in zip(ranks, pieces, strict=True)
+        for place, dst in enumerate(ranks)
+        if src != dst and place != complete
+    )
