@@ -23,10 +23,10 @@ class Course:
         starts_ps, ends_ps: When each begins and ends, alone on its links, n.
         spans_ps: The same as rows (begin, end), n x 2.
         resume_ps: Where it stands after the first k collectives: 0, then ``ends_ps``; n + 1.
-        compute_ps: Compute time alone before that point, n + 1.
+        least_ps: What lies before that point takes at least this long, whatever else is on the wires, n + 1.
         ready: (sync, collectives before it, instant) of each gradient that the body completes.
         duration_ps: Of the whole.
-        compute_total_ps: Compute time alone, of the whole.
+        least_total_ps: The least that the whole takes.
     """
 
     graphs: tuple[TransferGraph, ...]
@@ -34,10 +34,10 @@ class Course:
     ends_ps: tuple[int, ...]
     spans_ps: NDArray[np.int64]
     resume_ps: tuple[int, ...]
-    compute_ps: tuple[int, ...]
+    least_ps: tuple[int, ...]
     ready: tuple[tuple[int, int, int], ...]
     duration_ps: int
-    compute_total_ps: int
+    least_total_ps: int
 
     @property
     def collects_ps(self) -> tuple[int, ...]:
@@ -45,32 +45,39 @@ class Course:
         return tuple(end - start for start, end in zip(self.starts_ps, self.ends_ps, strict=True))
 
 
-def course_of(body: Body, solo: Callable[[TransferGraph], int]) -> Course:
-    """The course of ``body``, whose collectives take what ``solo`` says."""
-    graphs, starts, ends, computed = list[TransferGraph](), list[int](), list[int](), [0]
+def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Callable[[TransferGraph], int]) -> Course:
+    """The course of ``body``.
+
+    Args:
+        body: What is done.
+        solo_ps: What a collective takes alone on its links.
+        least_ps: What it takes at least, in any company.
+    """
+    graphs, starts, ends, least = list[TransferGraph](), list[int](), list[int](), [0]
     ready: list[tuple[int, int, int]] = []
-    now_ps = compute_ps = 0
+    now_ps = sure_ps = 0
     for step in body.steps:
         if isinstance(step, Compute):
             slowest = max(step.durations_ps)
             now_ps += slowest
-            compute_ps += slowest
+            sure_ps += slowest
         elif isinstance(step, Ready):
             ready.append((step.sync, len(graphs), now_ps))
         elif isinstance(step, Collect):
             graphs.append(step.graph)
             starts.append(now_ps)
-            now_ps += solo(step.graph)
+            now_ps += solo_ps(step.graph)
+            sure_ps += least_ps(step.graph)
             ends.append(now_ps)
-            computed.append(compute_ps)
+            least.append(sure_ps)
     return Course(
         graphs=tuple(graphs),
         starts_ps=tuple(starts),
         ends_ps=tuple(ends),
         spans_ps=np.array([starts, ends], dtype=np.int64).T,
         resume_ps=(0, *ends),
-        compute_ps=tuple(computed),
+        least_ps=tuple(least),
         ready=tuple(ready),
         duration_ps=now_ps,
-        compute_total_ps=compute_ps,
+        least_total_ps=sure_ps,
     )

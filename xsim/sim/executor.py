@@ -15,7 +15,7 @@ import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Generator, Mapping
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import simpy
@@ -51,7 +51,9 @@ def execute(workload: Workload, network: Network, fabric: Fabric, *, fold: bool 
         PlanError: Some program waits for ever: its schedule or a plan is wrong.
         SpecError: The iteration takes longer than the clock counts.
     """
-    courses = {body: course_of(body, network.solo) for p in workload.programs for body in p.bodies.values()}
+    least_ps = cache(partial(_least_ps, network, fabric))
+    bodies = (body for program in workload.programs for body in program.bodies.values())
+    courses = {body: course_of(body, network.solo, least_ps) for body in bodies}
     run = _Run(
         workload, network, courses, Folding(workload, courses, fabric, contends=network.contends) if fold else None
     )
@@ -67,6 +69,17 @@ def execute(workload: Workload, network: Network, fabric: Fabric, *, fold: bool 
         network.repeat(graph, times)
     folded = {body: courses[body].collects_ps for body in run.folded_bodies}
     return run.log.timeline(folded)
+
+
+def _least_ps(network: Network, fabric: Fabric, graph: TransferGraph) -> int:
+    """What ``graph`` takes at least, whatever else is on the wires.
+
+    If no two of its rows have a link in common, company can only delay each of them (a picosecond of rounding a round
+    apart), and with it all. Else company may happen to reorder rows that delay each other: then nothing is sure.
+    """
+    links = [link for pair in zip(graph.src.tolist(), graph.dst.tolist(), strict=True) for link in fabric.route(*pair)]
+    exclusive = len(set(links)) == len(links)
+    return max(0, network.solo(graph) - int(graph.rounds.sum())) if exclusive else 0
 
 
 def _too_long() -> SpecError:
@@ -125,14 +138,16 @@ class _Run:
         while True:
             step_ps = env.peek()
             next_ps = network.next_ps
-            if LONGEST_PS < min(step_ps, step_ps if next_ps is None else next_ps) < math.inf:
-                raise _too_long()
             if next_ps is not None and next_ps <= step_ps:
+                if next_ps > LONGEST_PS:
+                    raise _too_long()
                 self._deliver(None if math.isinf(step_ps) else int(step_ps))
+            elif step_ps <= LONGEST_PS:
+                env.step()
             elif math.isinf(step_ps):
                 return
             else:
-                env.step()
+                raise _too_long()
 
     def _deliver(self, until_ps: int | None) -> None:
         for completion in self.network.advance(until_ps):
@@ -209,14 +224,14 @@ class _Run:
         if self.folding is None:
             return ahead
         shift_ps = now_ps - course.resume_ps[done]
-        self.folding.stands(index, number, course.compute_ps[done], now_ps)
+        self.folding.stands(index, number, course.least_ps[done], now_ps)
         if done < len(course.graphs):
             quiet_ps = self.folding.quiet_until_ps(index, now_ps)
             ahead = bisect_right(course.ends_ps, quiet_ps - shift_ps, lo=done)
         if ahead == len(course.graphs):
-            self.folding.stands(index, number, course.compute_total_ps, shift_ps + course.duration_ps)
+            self.folding.stands(index, number, course.least_total_ps, shift_ps + course.duration_ps)
         elif ahead > done:
-            self.folding.stands(index, number, course.compute_ps[ahead], shift_ps + course.resume_ps[ahead])
+            self.folding.stands(index, number, course.least_ps[ahead], shift_ps + course.resume_ps[ahead])
         return ahead
 
     def _collect(self, graph: TransferGraph, at_ps: int) -> Steps:

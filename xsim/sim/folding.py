@@ -8,8 +8,8 @@ what they take alone, and the executor folds them into one timeout. Others that 
   before they use one of its links (alone on the wires: they are not faster in company), to their end;
 - gradient syncs: from the moment their first member has come to them, to their end.
 
-A source or member cannot be there before it has computed what lies before that point in its program. Collectives are
-not counted in this bound, so that it holds under any contention, unless the group has just folded them itself.
+A source or member cannot be there before it has done what lies before that point in its program. What that takes at
+least, under any contention, is the time of the computations and of those collectives whose own rows share no link.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _NEVER_PS = 1 << 62
 class Folding:
     """Follows the programs and bounds when traffic can come up that meets a given group.
 
-    All bounds are kept relative to an *origin* per program: the instant at which it would have started had it only
-    computed, ever since, up to where it stands.
+    All bounds are kept relative to an *origin* per program: the instant at which it would have started had it taken the
+    least time, ever since, up to where it stands.
     """
 
     def __init__(self, workload: Workload, courses: Mapping[Body, Course], fabric: Fabric, *, contends: bool) -> None:
@@ -72,10 +72,10 @@ class Folding:
             quiet_ps = min(quiet_ps, self._earliest_ps(sync))
         return max(quiet_ps, now_ps)
 
-    def stands(self, program: int, number: int, compute_ps: int, at_ps: int) -> None:
-        """At ``at_ps`` action ``number`` of ``program`` has ``compute_ps`` of its compute time behind it."""
+    def stands(self, program: int, number: int, least_ps: int, at_ps: int) -> None:
+        """At ``at_ps`` action ``number`` of ``program`` has ``least_ps`` of its least time behind it."""
         self._number[program] = number
-        self._origin_ps[program] = at_ps - self._before_ps[program][number] - compute_ps
+        self._origin_ps[program] = at_ps - self._before_ps[program][number] - least_ps
 
     def submitted(self, move: Move, handle: int, now_ps: int) -> None:
         """``move`` goes onto the wires."""
@@ -154,13 +154,13 @@ def _emission(move: Move) -> tuple[int, str, int]:
 
 
 def _before_ps(program: Program, courses: Mapping[Body, Course]) -> tuple[int, ...]:
-    """Compute time before each action, and after the last."""
+    """The least time before each action, and after the last."""
     bodies: Iterable[Body] = (program.bodies[action.kind, action.chunk] for action in program.actions)
-    return tuple(accumulate((courses[body].compute_total_ps for body in bodies), initial=0))
+    return tuple(accumulate((courses[body].least_total_ps for body in bodies), initial=0))
 
 
 def _next_ends_ps(workload: Workload, before_ps: Sequence[Sequence[int]]) -> dict[tuple[int, str, int], list[int]]:
-    """Per (source, kind, chunk) and action number: compute time until the next to send it, from that one on, ends."""
+    """Per (source, kind, chunk) and action number: the least time until the next to send it, from that one on, ends."""
     found: dict[tuple[int, str, int], list[int]] = {}
     for emission in dict.fromkeys(map(_emission, workload.moves)):
         source, kind, chunk = emission
@@ -174,12 +174,12 @@ def _next_ends_ps(workload: Workload, before_ps: Sequence[Sequence[int]]) -> dic
 
 
 def _ready_ps(program: Program, courses: Mapping[Body, Course], before_ps: Sequence[int]) -> dict[int, int]:
-    """Per sync, compute time of ``program`` from its start until its gradients are complete."""
+    """Per sync, the least time of ``program`` from its start until its gradients are complete."""
     last = {action.chunk: number for number, action in enumerate(program.actions) if action.completes}
     found: dict[int, int] = {}
     for chunk, number in last.items():
         course = courses[program.bodies[program.actions[number].kind, chunk]]
         for sync, collects, at_ps in course.ready:
             since_ps = at_ps - course.resume_ps[collects]
-            found[sync] = before_ps[number] + course.compute_ps[collects] + since_ps
+            found[sync] = before_ps[number] + course.least_ps[collects] + since_ps
     return found
