@@ -27,7 +27,8 @@ _LOG = 4096  # flow completion times that find room in the log, beside one per s
 class Events:
     """Graphs that share links, from event to event.
 
-    A graph takes a block of slots, one per row and one per party, and leaves it to the next graph of that size.
+    An instance of a graph takes a block of slots, one per row and one per party, and leaves it to the graph's next
+    instance: what is always the same in it stays.
 
     Attributes:
         next_ps: The next instant in which something happens; ``NEVER_PS`` if there is none.
@@ -47,26 +48,21 @@ class Events:
         self._hops: Ints = np.zeros((0, 6, 3), dtype=np.int64)
         self._lists: Ints = np.zeros((k.LISTS, links), dtype=np.int64)
         self._log: Ints = np.zeros(_LOG, dtype=np.int64)
-        self._templates: dict[Compiled, _Template] = {}
         self._used = 0
-        self._free: dict[int, list[int]] = {}
-        self._parties: dict[int, tuple[int, int]] = {}
+        self._free: dict[Compiled, list[int]] = {}
+        self._fresh: dict[int, Ints] = {}  # per block, its slots before anything has happened
+        self._parties: dict[int, tuple[int, int]] = {}  # per slot of a party, its block and number
+        self._handles: dict[int, int] = {}  # per block in use
         self._flow_times: Counter[int] = Counter()
 
     def open(self, handle: int, compiled: Compiled, released_ps: Iterable[int]) -> int:
         """Add a graph with the releases known so far, be they past; the first slot of its block."""
-        template = self._templates.get(compiled)
-        if template is None:
-            template = self._templates[compiled] = _template(compiled, len(self._pool))
-            self._pool = np.concatenate((self._pool, template.members))
-        size, hops = len(template.slots), template.hops.shape[1]
-        base = self._block(size, hops)
-        self._slots[base : base + size] = template.slots
-        self._slots[base : base + size, k.CYCLE : k.ORIGIN + 1] += base
-        rows = compiled.graph.rows
-        self._hops[base : base + rows, :hops, k.LINK] = template.hops
+        free = self._free.setdefault(compiled, [])
+        base = free.pop() if free else self._new_block(compiled)
+        fresh = self._fresh[base]
+        self._slots[base : base + len(fresh)] = fresh
+        self._handles[base] = handle
         for party, at_ps in enumerate(released_ps):
-            self._parties[base + rows + party] = (handle, party)
             if at_ps < NEVER_PS and not compiled.idle >> party & 1:
                 self.release(base, compiled, party, at_ps)
         return base
@@ -77,10 +73,8 @@ class Events:
 
     def close(self, base: int, compiled: Compiled) -> None:
         """Forget a graph whose rows have all ended."""
-        rows = compiled.graph.rows
-        for party in range(compiled.parties):
-            del self._parties[base + rows + party]
-        self._free.setdefault(rows + compiled.parties, []).append(base)
+        del self._handles[base]
+        self._free[compiled].append(base)
 
     def run(self, until_ps: int) -> list[tuple[int, int, int]]:
         """(handle, party, at_ps) of the first instant up to ``until_ps`` in which parties are done."""
@@ -102,7 +96,8 @@ class Events:
                 self._empty_log()
         done = self._lists[k.PARTIES, : sim[k.ENDED]].tolist()
         sim[k.ENDED] = 0
-        return [(*self._parties[slot], int(sim[k.NOW])) for slot in done]
+        now_ps = int(sim[k.NOW])
+        return [(self._handles[base], party, now_ps) for base, party in map(self._parties.__getitem__, done)]
 
     def totals(self, now_ps: int) -> Totals:
         """Everything up to ``now_ps``: bytes of flows that have left, links that are in use as busy until now."""
@@ -120,15 +115,18 @@ class Events:
             self._flow_times[duration_ps] += count
         self._sim[k.LOGGED] = 0
 
-    def _block(self, size: int, hops: int) -> int:
-        """The first slot of an unused block."""
-        free = self._free.get(size)
-        if free and hops <= self._hops.shape[1]:
-            return free.pop()
-        base = self._used
-        self._used += size
+    def _new_block(self, compiled: Compiled) -> int:
+        """The first slot of a new block for instances of a graph."""
+        template = _template(compiled, len(self._pool))
+        self._pool = np.concatenate((self._pool, template.members))
+        base, rows, hops = self._used, compiled.graph.rows, template.hops.shape[1]
+        self._used += len(template.slots)
         if self._used > len(self._slots) or hops > self._hops.shape[1]:
             self._make_room(max(2 * len(self._slots), self._used, 64), max(hops, self._hops.shape[1]))
+        self._fresh[base] = template.slots
+        self._fresh[base][:, k.CYCLE : k.ORIGIN + 1] += base
+        self._hops[base : base + rows, :hops, k.LINK] = template.hops
+        self._parties |= {base + rows + party: (base, party) for party in range(compiled.parties)}
         return base
 
     def _make_room(self, size: int, hops: int) -> None:
