@@ -14,11 +14,13 @@ from xsim.plan.collective.ring import Ring
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
 from xsim.plan.contracts import Estimate
 from xsim.plan.layout import Layout
+from xsim.sim.network.flow import Flow
 from xsim.spec.deployment import DeploymentPlan
 
 __all__ = [
     "FABRIC",
     "SITE",
+    "WiredSite",
     "collectives",
     "disjoint_layouts",
     "layouts_on",
@@ -50,6 +52,18 @@ class StandInSite:
 
     def simulate(self, deployment: DeploymentPlan) -> Estimate:
         return Estimate(training_time_ps=0, fits=True)
+
+
+@dataclass(frozen=True, slots=True)
+class WiredSite(StandInSite):
+    """A site that prices plans with rings, on links that flows share fairly."""
+
+    def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
+        def expand(step: Collective) -> TransferGraph:
+            return Ring().expand(step, self.fabric)
+
+        graph = lower_plan(plan, (plan.participants(),), expand, element_bytes)
+        return Flow().open(self.fabric, 0).solo(graph)
 
 
 SITE = StandInSite()
