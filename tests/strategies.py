@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
+from xsim.families import build, names
 from xsim.plan.collective.ring import Ring
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
-from xsim.plan.contracts import Estimate
+from xsim.plan.contracts import Estimate, Reshard
 from xsim.plan.layout import Layout
 from xsim.sim.network.flow import Flow
 from xsim.spec.deployment import DeploymentPlan
@@ -46,6 +47,15 @@ class StandInSite:
     """A site with wires and no opinions."""
 
     fabric: Fabric = FABRIC
+    element_bytes: int = 1
+
+    @property
+    def reshards(self) -> tuple[str, ...]:
+        return names("reshard")
+
+    def reshard(self, name: str) -> Reshard:
+        found: Reshard = build("reshard", {"name": name})
+        return found
 
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         return 0

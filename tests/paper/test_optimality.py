@@ -24,7 +24,9 @@ from xsim.families import build
 from xsim.plan.bound import move_bound_ps, reduce_bound_ps
 from xsim.plan.comm import CommPlan, Transfer
 from xsim.plan.layout import Layout
+from xsim.plan.reshard.best import Best
 from xsim.plan.reshard.blockwise import Blockwise
+from xsim.plan.reshard.lcm import Lcm
 from xsim.plan.reshard.ntp import Ntp
 from xsim.plan.reshard.paramserver import ParamServer
 from xsim.plan.reshard.star import Star
@@ -184,6 +186,36 @@ def test_blocks_that_do_not_fit_may_be_refused() -> None:
     with pytest.raises(SpecError, match=r"reshard\.indivisible = 'refuse': groups of 3, 2 ranks are synchronised"):
         Blockwise(indivisible="refuse").reduce(layouts((3, 2), 12), SITE)
     assert Blockwise(indivisible="refuse").reduce(layouts((8, 4, 2), 8), SITE).steps
+
+
+@pytest.mark.parametrize(
+    ("degrees", "latency_ps", "unit", "chosen"),
+    [
+        ((8, 4, 2), 0, UNIT, "star"),  # 4 against 16 / 3
+        (
+            (8, 4, 2),
+            10**6,
+            840,
+            "paramserver",
+        ),  # latency counts: to the server and back, a ring of three has four rounds
+        ((4, 4), 0, UNIT, "alpacomm"),  # all alike: the first
+    ],
+)
+def test_best_takes_the_fastest(degrees: tuple[int, ...], latency_ps: int, unit: int, chosen: str) -> None:
+    site = WiredSite(one_switch(19, latency_ps))
+    many = [Layout.even(layout.ranks, 8 * unit) for layout in layouts(degrees, 8)]
+    times_ps = {name: site.price(site.reshard(name).reduce(many, site)) for name in site.reshards if name != "best"}
+
+    plan = Best().reduce(many, site)
+
+    assert plan.strategy == chosen
+    assert site.price(plan) == times_ps[chosen] == min(times_ps.values())
+    assert Best(among=("lcm",)).reduce(many, site).steps == Lcm().reduce(many, site).steps
+
+
+def test_best_is_not_among_the_others() -> None:
+    with pytest.raises(SpecError, match="best chooses among the others"):
+        Best(among=("lcm", "best"))
 
 
 def busiest_port(plan: CommPlan) -> int:

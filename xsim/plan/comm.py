@@ -74,9 +74,14 @@ Step = Transfer | Collective
 
 @dataclass(frozen=True, slots=True)
 class CommPlan:
-    """Steps in an order in which they may run; ``after`` points to earlier steps only."""
+    """Steps in an order in which they may run; ``after`` points to earlier steps only.
+
+    Attributes:
+        strategy: Name of the strategy whose plan it is, where one strategy has chosen among others.
+    """
 
     steps: tuple[Step, ...]
+    strategy: str = ""
 
     def participants(self) -> tuple[int, ...]:
         """All ranks that a step names, sorted."""

@@ -24,7 +24,6 @@ __all__ = ["MESSAGES", "Flow", "pipelined"]
 
 ROWS = 1 << 16  # transfers of one plan, at most, if one piece has fewer
 MESSAGES = ROWS // 4  # flows beyond which a strategy had better use rings
-ELEMENT_BYTES = 2  # assumed where latency is weighed against size: a plan knows elements only
 TICKS = 1 << 40  # of the longest transfer: the matchings are found in whole numbers
 
 
@@ -42,7 +41,7 @@ class Flow:
     add: bool = False
 
 
-def pipelined(flows: Sequence[Flow], most_pieces: int, fabric: Fabric) -> tuple[Transfer, ...]:
+def pipelined(flows: Sequence[Flow], most_pieces: int, fabric: Fabric, element_bytes: int) -> tuple[Transfer, ...]:
     """The transfers of ``flows``, in an order in which they may run.
 
     A port is the first or the last link of a route. The number of pieces is at most ``most_pieces``; it is less where
@@ -51,7 +50,7 @@ def pipelined(flows: Sequence[Flow], most_pieces: int, fabric: Fabric) -> tuple[
     """
     if not flows:
         return ()
-    jobs = [_Job(flow, *_ports(flow, fabric), _time_s(flow, fabric)) for flow in flows]
+    jobs = [_Job(flow, *_ports(flow, fabric), _time_s(flow, fabric, element_bytes)) for flow in flows]
     matchings = _matchings(jobs)
     pieces = _pieces(jobs, matchings, most_pieces, fabric)
     stages = range(min(flow.stage for flow in flows), 1 + max(flow.stage for flow in flows))
@@ -88,8 +87,8 @@ def _ports(flow: Flow, fabric: Fabric) -> tuple[tuple[str, int], tuple[str, int]
     return ("out", route[0]), ("in", route[-1])
 
 
-def _time_s(flow: Flow, fabric: Fabric) -> float:
-    return len(flow.span) * ELEMENT_BYTES / fabric.path_bandwidth_bytes_per_s(flow.src, flow.dst)
+def _time_s(flow: Flow, fabric: Fabric, element_bytes: int) -> float:
+    return len(flow.span) * element_bytes / fabric.path_bandwidth_bytes_per_s(flow.src, flow.dst)
 
 
 @dataclass(slots=True)

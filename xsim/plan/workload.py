@@ -98,6 +98,9 @@ class Move:
     For every micro-batch m: when the source ends its action (kind, m, source_chunk) the graph is submitted and both
     parties are released; the target's action (kind, m, target_chunk) waits until its party is done. Party 0 is the
     source, party 1 the target.
+
+    Attributes:
+        strategy: Which resharding strategy was taken, where one chose among others.
     """
 
     source: int
@@ -106,6 +109,7 @@ class Move:
     source_chunk: int
     target_chunk: int
     graph: TransferGraph
+    strategy: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +121,7 @@ class Sync:
         kind: ``dense``, ``embedding`` or ``head``: the parameter class.
         layers: Which layers' gradients.
         size_bytes: Of the gradient, over one whole copy.
+        strategy: Which resharding strategy was taken, where one chose among others.
     """
 
     programs: tuple[int, ...]
@@ -124,6 +129,7 @@ class Sync:
     layers: range
     size_bytes: int
     graph: TransferGraph
+    strategy: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -45,7 +45,7 @@ class Ntp:
             flows += [
                 Flow(src, dst, span, start + i) for i, (src, dst) in enumerate(pairwise(way[start:])) if src != dst
             ]
-        return finished(pipelined(flows, self.pieces, site.fabric), (target,))
+        return finished(pipelined(flows, self.pieces, site.fabric, site.element_bytes), (target,))
 
     def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
         smallest = min(layouts, key=lambda layout: len(layout.ranks))
@@ -60,7 +60,7 @@ class Ntp:
             if start < stop
             for flow in _sum(layouts, cores, range(unit.start + start, unit.start + stop), root)
         ]
-        return finished(pipelined(flows, self.pieces, site.fabric), layouts)
+        return finished(pipelined(flows, self.pieces, site.fabric, site.element_bytes), layouts)
 
 
 def _cores(layout: Layout, smallest: Layout) -> Layout:

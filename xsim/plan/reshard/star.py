@@ -66,7 +66,7 @@ class Star:
             if part
             for flow in _star(root, group, part)
         ]
-        return finished(pipelined(flows, self.pieces, site.fabric), layouts)
+        return finished(pipelined(flows, self.pieces, site.fabric, site.element_bytes), layouts)
 
 
 def _scaled(times: dict[int, float], size: int) -> dict[int, float]:
