@@ -42,12 +42,22 @@ def test_move_delivers_where_a_rank_is_in_both(strategy: Reshard, pair: tuple[La
 
 
 @EACH
-@given(many=disjoint_layouts(2, 4), element_bytes=st.integers(1, 4))
+@given(many=disjoint_layouts(2, 5), element_bytes=st.integers(1, 4))
 def test_reduce_counts_every_group_once(strategy: Reshard, many: tuple[Layout, ...], element_bytes: int) -> None:
     plan = strategy.reduce(many, SITE)
 
     verify_reduce(plan, many)
     verify_reduce(with_rings(plan, element_bytes), many, element_bytes)
+
+
+@EACH
+@pytest.mark.parametrize("degree", range(1, 17))
+def test_any_two_degrees(strategy: Reshard, degree: int) -> None:
+    """A size that few of them divide."""
+    for other in range(1, 17):
+        source, target = Layout.even(tuple(range(degree)), 53), Layout.even(tuple(range(20, 20 + other)), 53)
+        verify_move(strategy.move(source, target, SITE), source, target)
+        verify_reduce(strategy.reduce((source, target), SITE), (source, target))
 
 
 @EACH
