@@ -113,18 +113,21 @@ class _Wires:
 
     def entry_ps(self, inside: Part, size_bytes: int) -> int:
         """The least time in which ``size_bytes`` come into ``inside`` from the other ranks."""
-        crossing = [(a, b) for b in inside for a in self._ranks if a not in inside]
+        outside = [rank for rank in self._ranks if rank not in inside]
+        crossing = [(a, b) for a in outside for b in inside]
         return self._least_ps(size_bytes, self._width(crossing), crossing)
 
     def exchange_ps(self, parts: Sequence[Part], size_bytes: int) -> int:
         """The least time in which ``size_bytes`` go from part to part, whichever those are."""
         home = {rank: number for number, part in enumerate(parts) for rank in part}
         crossing = [(a, b) for a, b in self._routes if home[a] != home[b]]
-        leaving = entering = 0.0
-        for number in range(len(parts)):
-            leaving += self._width([(a, b) for a, b in crossing if home[a] == number])
-            entering += self._width([(a, b) for a, b in crossing if home[b] == number])
-        return self._least_ps(size_bytes, min(leaving, entering), crossing)
+        leaving: dict[int, list[tuple[int, int]]] = {}
+        entering: dict[int, list[tuple[int, int]]] = {}
+        for a, b in crossing:
+            leaving.setdefault(home[a], []).append((a, b))
+            entering.setdefault(home[b], []).append((a, b))
+        width = min(sum(map(self._width, ways.values())) for ways in (leaving, entering))
+        return self._least_ps(size_bytes, width, crossing)
 
     def _least_ps(self, size_bytes: int, width: float, crossing: Collection[tuple[int, int]]) -> int:
         if not size_bytes:
