@@ -10,15 +10,18 @@ from hypothesis import strategies as st
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
+from xsim.families import build, names
 from xsim.plan.collective.ring import Ring
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
-from xsim.plan.contracts import Estimate
+from xsim.plan.contracts import Estimate, Reshard
 from xsim.plan.layout import Layout
+from xsim.sim.network.flow import Flow
 from xsim.spec.deployment import DeploymentPlan
 
 __all__ = [
     "FABRIC",
     "SITE",
+    "WiredSite",
     "collectives",
     "disjoint_layouts",
     "layouts_on",
@@ -44,12 +47,33 @@ class StandInSite:
     """A site with wires and no opinions."""
 
     fabric: Fabric = FABRIC
+    element_bytes: int = 1
+
+    @property
+    def reshards(self) -> tuple[str, ...]:
+        return names("reshard")
+
+    def reshard(self, name: str) -> Reshard:
+        found: Reshard = build("reshard", {"name": name})
+        return found
 
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         return 0
 
     def simulate(self, deployment: DeploymentPlan) -> Estimate:
         return Estimate(training_time_ps=0, fits=True)
+
+
+@dataclass(frozen=True, slots=True)
+class WiredSite(StandInSite):
+    """A site that prices plans with rings, on links that flows share fairly."""
+
+    def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
+        def expand(step: Collective) -> TransferGraph:
+            return Ring().expand(step, self.fabric)
+
+        graph = lower_plan(plan, (plan.participants(),), expand, element_bytes)
+        return Flow().open(self.fabric, 0).solo(graph)
 
 
 SITE = StandInSite()

@@ -24,20 +24,38 @@ from xsim.spec.cluster import ClusterSpec, NicSpec
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
+from xsim.trace import trace_events
 
 FIG4 = scenario("fig4", "llama2_7b", "fig4_7b")
 SMALL = replace(FIG4, model=replace(load(ModelSpec, "llama2_7b"), seq_len=256))
 
 
-@pytest.mark.parametrize("reshard", names("reshard"))
-@pytest.mark.parametrize("schedule", names("schedule"))
-@pytest.mark.parametrize("network", names("network"))
-@pytest.mark.parametrize("topology", names("topology"))
-def test_every_combination_finishes_and_is_accounted_for(
-    reshard: str, schedule: str, network: str, topology: str
-) -> None:
-    chosen = {"reshard": reshard, "schedule": schedule, "network": network, "topology": topology}
-    members = {family: build(family, {"name": name}) for family, name in chosen.items()}
+SWITCHED = ("reshard", "collective", "schedule", "network", "topology")
+
+
+def all_pairs(families: Sequence[str]) -> list[tuple[str, ...]]:
+    """Choices of a member of each family, so few that any two members of two families are in one together."""
+    open_pairs = {
+        frozenset(((a, x), (b, y)))
+        for a, b in itertools.combinations(families, 2)
+        for x, y in itertools.product(names(a), names(b))
+    }
+
+    def covered(choice: Sequence[str]) -> set[frozenset[tuple[str, str]]]:
+        chosen = zip(families, choice, strict=True)
+        return {frozenset(pair) for pair in itertools.combinations(chosen, 2)} & open_pairs
+
+    choices = []
+    while open_pairs:
+        best = max(itertools.product(*map(names, families)), key=lambda choice: len(covered(choice)))
+        choices.append(best)
+        open_pairs -= covered(best)
+    return choices
+
+
+@pytest.mark.parametrize("choice", all_pairs(SWITCHED), ids="-".join)
+def test_every_pair_of_members_finishes_and_is_accounted_for(choice: tuple[str, ...]) -> None:
+    members = {family: build(family, {"name": name}) for family, name in zip(SWITCHED, choice, strict=True)}
 
     result = run(Experiment(scenario=SMALL, memory="report", verify=True, **members))
 
@@ -220,6 +238,17 @@ class _Forgets:
 
     def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
         return Lcm().reduce(layouts, site)
+
+
+def test_a_choice_is_in_the_result() -> None:
+    best = build("reshard", {"name": "best", "among": ["lcm", "hetauto"]})
+
+    result = run(Experiment(scenario=FIG4, reshard=best, memory="report"))
+
+    moves, syncs = result.workload.moves, result.workload.syncs
+    assert {move.strategy for move in moves} == {sync.strategy for sync in syncs} == {"lcm"}
+    shown = [event["args"] for event in trace_events(result.workload, result.timeline) if event["ph"] == "b"]
+    assert [args["strategy"] for args in shown] == ["lcm" for sync in syncs for _ in sync.programs]
 
 
 def test_a_wrong_strategy_is_blamed() -> None:

@@ -42,6 +42,14 @@ def test_a_file_is_an_option(folder: Path) -> None:
     assert build("reshard", {"name": "fine", "knob": 7}).knob == 7
 
 
+def test_a_list_serves_as_a_tuple(folder: Path) -> None:
+    (folder / "fine.py").write_text(GOOD)
+
+    assert build("reshard", {"name": "fine", "parts": [3, 4]}).parts == (3, 4)
+    with pytest.raises(SpecError, match=r"reshard\.parts = \[3, 'x'\]: its type is list; write a value of type tuple"):
+        build("reshard", {"name": "fine", "parts": [3, "x"]})
+
+
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [

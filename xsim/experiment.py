@@ -12,7 +12,7 @@ from typing import Literal
 from xsim.account import Account, account
 from xsim.errors import XsimError
 from xsim.fabric.fabric import Fabric, Topology
-from xsim.families import build
+from xsim.families import build, names
 from xsim.metrics import Metrics, measure
 from xsim.plan.comm import CommPlan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Estimate, Planner, Reshard, Schedule
@@ -128,6 +128,18 @@ class _Site:
 
     experiment: Experiment
     fabric: Fabric
+
+    @property
+    def element_bytes(self) -> int:
+        return self.experiment.scenario.dtype_bytes
+
+    @property
+    def reshards(self) -> tuple[str, ...]:
+        return names("reshard")
+
+    def reshard(self, name: str) -> Reshard:
+        found: Reshard = build("reshard", {"name": name})
+        return found
 
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         graph = lower_comm(

@@ -96,7 +96,7 @@ def defaults(cls: type) -> dict[str, object]:
 
 
 def build(family: str, node: Mapping[str, object]) -> Any:
-    """The member that ``node`` describes: ``{"name": ..., option: value, ...}``.
+    """The member that ``node`` describes: ``{"name": ..., option: value, ...}``. A list serves where a tuple is asked.
 
     Raises:
         SpecError: An unknown name or option, or a value of the wrong type.
@@ -115,7 +115,7 @@ def build(family: str, node: Mapping[str, object]) -> Any:
                 f"{family}.{key}", value, f"its type is {type(value).__name__}", f"write a value of type {kind}"
             )
     try:
-        return cls(**options)
+        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in options.items()})
     except SpecError as error:
         raise error.under(family) from None
 
@@ -123,6 +123,8 @@ def build(family: str, node: Mapping[str, object]) -> Any:
 def _fits(value: object, hint: object) -> bool:
     if typing.get_origin(hint) is typing.Literal:
         return value in typing.get_args(hint)
+    if typing.get_origin(hint) is tuple:
+        return isinstance(value, tuple | list) and all(_fits(item, typing.get_args(hint)[0]) for item in value)
     if typing.get_args(hint):
         return any(_fits(value, part) for part in typing.get_args(hint))
     if hint is float:

@@ -124,5 +124,6 @@ def _syncs(workload: Workload, timeline: Timeline, threads: Mapping[int, Event])
         for program, start, end in zip(sync.programs, released, done, strict=True):
             if program in threads:
                 where = {**threads[program], **name, "id": f"{number}/{program}"}
-                yield {**where, "ph": "b", "ts": start / PS_PER_US, "args": {"size_bytes": sync.size_bytes}}
+                args = {"size_bytes": sync.size_bytes} | ({"strategy": sync.strategy} if sync.strategy else {})
+                yield {**where, "ph": "b", "ts": start / PS_PER_US, "args": args}
                 yield {**where, "ph": "e", "ts": end / PS_PER_US}

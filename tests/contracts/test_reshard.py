@@ -6,14 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies import SITE, disjoint_layouts, overlapping_layouts, with_rings
+from tests.plan.toy import cluster
+from tests.strategies import RANKS, SITE, WiredSite, disjoint_layouts, overlapping_layouts, with_rings
+from xsim.fabric.fabric import Fabric
 from xsim.families import members
+from xsim.plan.bound import move_bound_ps, reduce_bound_ps
 from xsim.plan.comm import CommPlan, Transfer, ranks_of
 from xsim.plan.contracts import Reshard
 from xsim.plan.judge import verify_move, verify_reduce
 from xsim.plan.layout import Layout, pieces
 
 EACH = pytest.mark.parametrize("strategy", [pytest.param(cls(), id=name) for name, cls in members("reshard")])
+
+HOSTS = (4, 1, 8, 2, 1, 8, 3, 5, 8)
+FABRICS: dict[str, Fabric] = {name: cls().build(cluster(*HOSTS)) for name, cls in members("topology")}
+assert sum(HOSTS) == RANKS
 
 
 @EACH
@@ -35,12 +42,22 @@ def test_move_delivers_where_a_rank_is_in_both(strategy: Reshard, pair: tuple[La
 
 
 @EACH
-@given(many=disjoint_layouts(2, 4), element_bytes=st.integers(1, 4))
+@given(many=disjoint_layouts(2, 5), element_bytes=st.integers(1, 4))
 def test_reduce_counts_every_group_once(strategy: Reshard, many: tuple[Layout, ...], element_bytes: int) -> None:
     plan = strategy.reduce(many, SITE)
 
     verify_reduce(plan, many)
     verify_reduce(with_rings(plan, element_bytes), many, element_bytes)
+
+
+@EACH
+@pytest.mark.parametrize("degree", range(1, 17))
+def test_any_two_degrees(strategy: Reshard, degree: int) -> None:
+    """A size that few of them divide."""
+    for other in range(1, 17):
+        source, target = Layout.even(tuple(range(degree)), 53), Layout.even(tuple(range(20, 20 + other)), 53)
+        verify_move(strategy.move(source, target, SITE), source, target)
+        verify_reduce(strategy.reduce((source, target), SITE), (source, target))
 
 
 @EACH
@@ -60,6 +77,29 @@ def test_reduce_sends_at_least_what_a_sum_needs(strategy: Reshard, many: tuple[L
     copies = sum((len(layout.ranks) - 1) * layout.size for layout in many if layout.replicated)
 
     assert sent >= 2 * (len(many) - 1) * many[0].size + copies
+
+
+@EACH
+@given(
+    many=disjoint_layouts(2, 4), topology=st.sampled_from(sorted(FABRICS)), element_bytes=st.sampled_from((1, 10**6))
+)
+def test_nothing_is_faster_than_the_bound(
+    strategy: Reshard, many: tuple[Layout, ...], topology: str, element_bytes: int
+) -> None:
+    """But for half a picosecond that each transfer may be rounded down."""
+    site = WiredSite(FABRICS[topology])
+    move, reduce = strategy.move(many[0], many[1], site), strategy.reduce(many, site)
+
+    verify_move(move, many[0], many[1])
+    verify_reduce(reduce, many)
+    bound_ps = move_bound_ps(many[0], many[1], site.fabric, element_bytes)
+    assert site.price(move, element_bytes) >= bound_ps - _rounded_ps(move)
+    bound_ps = reduce_bound_ps(many, site.fabric, element_bytes)
+    assert site.price(reduce, element_bytes) >= bound_ps - _rounded_ps(reduce)
+
+
+def _rounded_ps(plan: CommPlan) -> int:
+    return int(with_rings(plan).rounds.sum())
 
 
 @EACH

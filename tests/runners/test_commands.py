@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from runners import run, sweep, ui
+from xsim.families import names
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +121,7 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
     assert shown.count("| h100_80 |") == shown.count("| a100_40 |") == 5
     assert "GB |" in shown
     assert "% |" in shown
-    assert "runners.sweep network=analytic out=here reshard=alpacomm,hetauto,lcm\n" in shown
+    assert f"runners.sweep network=analytic out=here reshard={','.join(names('reshard'))}\n" in shown
     (detail,) = (folder / "here" / "run" / "detail").iterdir()
     assert sorted(path.name for path in detail.iterdir()) == [
         "links.parquet",
@@ -178,7 +179,7 @@ def test_help_is_quick_and_lists_groups(command: str, folder: Path) -> None:
         env={"PYTHONPATH": str(Path(run.__file__).parent.parent), "PATH": "/usr/bin:/bin"},
     )
 
-    assert "reshard: alpacomm, hetauto, lcm" in found.stdout
+    assert f"reshard: {', '.join(names('reshard'))}" in " ".join(found.stdout.split())
     assert time.perf_counter() - started < 5, "it takes 0.2 s on an idle machine"
     assert max(map(len, found.stdout.splitlines())) <= 100
     assert not list(folder.iterdir())

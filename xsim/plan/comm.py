@@ -10,7 +10,7 @@ from typing import Literal
 
 from xsim.errors import PlanError
 from xsim.fabric.transfers import COLUMNS, Row, TransferGraph, graph_of
-from xsim.plan.layout import Layout, even_cuts
+from xsim.plan.layout import Layout, even_cuts, overlaps
 
 __all__ = [
     "Collective",
@@ -19,6 +19,8 @@ __all__ = [
     "Step",
     "Transfer",
     "complete",
+    "finished",
+    "hand_over",
     "lower_plan",
     "phases",
     "ranks_of",
@@ -72,9 +74,14 @@ Step = Transfer | Collective
 
 @dataclass(frozen=True, slots=True)
 class CommPlan:
-    """Steps in an order in which they may run; ``after`` points to earlier steps only."""
+    """Steps in an order in which they may run; ``after`` points to earlier steps only.
+
+    Attributes:
+        strategy: Name of the strategy whose plan it is, where one strategy has chosen among others.
+    """
 
     steps: tuple[Step, ...]
+    strategy: str = ""
 
     def participants(self) -> tuple[int, ...]:
         """All ranks that a step names, sorted."""
@@ -100,6 +107,18 @@ def complete(layout: Layout) -> tuple[Collective, ...]:
     if not layout.replicated or len(layout.ranks) == 1:
         return ()
     return (Collective("all_gather", layout.ranks, range(layout.size), cuts=layout.cuts),)
+
+
+def hand_over(source: Layout, target: Layout) -> CommPlan:
+    """Each piece between neighbouring cuts goes from its owner to its owner, unless it is there; replicas follow."""
+    sent = [Transfer(src, dst, span) for src, dst, span in overlaps(source, target) if not source.holds(dst, span)]
+    return phases(sent, complete(target))
+
+
+def finished(steps: Sequence[Step], layouts: Sequence[Layout]) -> CommPlan:
+    """``steps`` as they are, and after all of them what makes the replicated of ``layouts`` whole."""
+    before = tuple(range(len(steps)))
+    return CommPlan((*steps, *(replace(step, after=before) for layout in layouts for step in complete(layout))))
 
 
 def lower_plan(

@@ -49,6 +49,17 @@ class Site(Protocol):
     def fabric(self) -> Fabric:
         """The wires."""
 
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one element of the tensors that are moved."""
+
+    @property
+    def reshards(self) -> tuple[str, ...]:
+        """Names of all resharding strategies, sorted."""
+
+    def reshard(self, name: str) -> Reshard:
+        """The resharding strategy of that name, with its default options; a SpecError if it cannot be had."""
+
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         """Picoseconds that ``plan`` takes alone on the fabric, all ranks starting together."""
 

@@ -83,7 +83,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Wires:
-    """How tensors get from layout to layout."""
+    """How tensors get from layout to layout: the transfers, and the strategy that was chosen if one chose."""
 
     scenario: Scenario
     reshard: Reshard
@@ -91,23 +91,23 @@ class _Wires:
     site: Site
     verify: bool
 
-    def move(self, source: Layout, target: Layout) -> TransferGraph:
+    def move(self, source: Layout, target: Layout) -> tuple[TransferGraph, str]:
         plan = self.reshard.move(source, target, self.site)
         graph = self._lower(plan, (source, target))
         if self.verify:
             with _blamed(self.reshard, "move", (source, target)):
                 verify_move(plan, source, target)
                 verify_move(graph, source, target, self.scenario.dtype_bytes)
-        return graph
+        return graph, plan.strategy
 
-    def reduce(self, layouts: Sequence[Layout]) -> TransferGraph:
+    def reduce(self, layouts: Sequence[Layout]) -> tuple[TransferGraph, str]:
         plan = self.reshard.reduce(layouts, self.site)
         graph = self._lower(plan, layouts)
         if self.verify:
             with _blamed(self.reshard, "reduce", layouts):
                 verify_reduce(plan, layouts)
                 verify_reduce(graph, layouts, self.scenario.dtype_bytes)
-        return graph
+        return graph, plan.strategy
 
     def _lower(self, plan: CommPlan, layouts: Sequence[Layout]) -> TransferGraph:
         parties = [layout.ranks for layout in layouts]
@@ -166,9 +166,9 @@ def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tup
     syncs: list[Sync] = []
     ready: list[defaultdict[int, tuple[int, ...]]] = [defaultdict(tuple) for _ in places]
     for number, bucket in enumerate(gradient_buckets(wires.scenario.model, holders, most)):
-        graph = wires.reduce([Layout.even(holders[i].ranks, bucket.size) for i in bucket.members])
+        graph, strategy = wires.reduce([Layout.even(holders[i].ranks, bucket.size) for i in bucket.members])
         programs = tuple(owners[i] for i in bucket.members)
-        syncs.append(Sync(programs, bucket.kind, bucket.layers, bucket.size * own_bytes, graph))
+        syncs.append(Sync(programs, bucket.kind, bucket.layers, bucket.size * own_bytes, graph, strategy))
         for program, layer in zip(programs, bucket.after, strict=True):
             ready[program][layer] += (number,)
     return tuple(syncs), [dict(own) for own in ready]
@@ -190,8 +190,8 @@ def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Ite
                         continue
                     sent = _activation(places[source], shared, wires.scenario)
                     wanted = _activation(places[target], shared, wires.scenario)
-                    yield Move(source, target, "F", chunk, next_chunk, wires.move(sent, wanted))
-                    yield Move(target, source, "B", next_chunk, chunk, wires.move(wanted, sent))
+                    yield Move(source, target, "F", chunk, next_chunk, *wires.move(sent, wanted))
+                    yield Move(target, source, "B", next_chunk, chunk, *wires.move(wanted, sent))
 
 
 def _overlap(a: range, b: range) -> range:

@@ -115,6 +115,7 @@ class Move:
 
     Attributes:
         kind: ``F`` activations, ``B`` their gradients.
+        strategy: Which resharding strategy was taken, where one chose among others.
     """
 
     source: int
@@ -123,6 +124,7 @@ class Move:
     source_chunk: int
     target_chunk: int
     graph: TransferGraph
+    strategy: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,6 +136,7 @@ class Sync:
         kind: ``dense``, ``embedding`` or ``head``: the parameter class.
         layers: Which layers' gradients.
         size_bytes: Of the gradient, over one whole copy.
+        strategy: Which resharding strategy was taken, where one chose among others.
     """
 
     programs: tuple[int, ...]
@@ -141,6 +144,7 @@ class Sync:
     layers: range
     size_bytes: int
     graph: TransferGraph
+    strategy: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

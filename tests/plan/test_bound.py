@@ -1,0 +1,75 @@
+"""The bound sees NICs that hosts share, racks, replicas and latency."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.plan.toy import GB_PER_S, US, cluster
+from xsim.fabric.fabric import Fabric
+from xsim.fabric.topology.clos import Clos
+from xsim.fabric.topology.one_switch import OneSwitch
+from xsim.plan.bound import move_bound_ps, reduce_bound_ps
+from xsim.plan.layout import Layout
+
+SIZE = 64 * 10**9
+LATENCY_PS = 4 * US  # PCIe out, NIC out, NIC in, PCIe in
+
+
+def hosts_of_four(nics: int | None) -> Fabric:
+    hardware = cluster(4, 4)
+    hosts = tuple(replace(host, nic=replace(host.nic, per_host=nics)) for host in hardware.hosts)
+    return OneSwitch().build(replace(hardware, hosts=hosts))
+
+
+def seconds(size: int, gb_per_s: float) -> float:
+    return size / (gb_per_s * GB_PER_S)
+
+
+@pytest.mark.parametrize(("nics", "gb_per_s"), [(None, 4 * 32), (2, 2 * 50), (1, 50)])
+def test_all_that_leaves_a_host_shares_its_nics(nics: int | None, gb_per_s: float) -> None:
+    source, target = Layout.even((0, 1, 2, 3), SIZE), Layout.even((4, 5, 6, 7), SIZE)
+    expected = pytest.approx(seconds(SIZE, gb_per_s) * 1e12 + LATENCY_PS)
+
+    assert move_bound_ps(source, target, hosts_of_four(nics)) == expected
+    assert reduce_bound_ps((source, target), hosts_of_four(nics)) == expected
+
+
+def test_replicas_come_over_once_and_are_copied_inside() -> None:
+    source, target = (Layout.even(ranks, SIZE, replicated=True) for ranks in ((0, 1, 2, 3), (4, 5, 6, 7)))
+
+    over = seconds(SIZE, 50) * 1e12 + LATENCY_PS
+    assert move_bound_ps(source, target, hosts_of_four(1)) == pytest.approx(over)
+    assert move_bound_ps(source, source, hosts_of_four(1)) == 0
+
+
+def test_each_receives_what_it_lacks() -> None:
+    """All of a replica comes into each rank, over scale-up and PCIe at once; a quarter is there already."""
+    source, target = Layout.even((0, 1, 2, 3), SIZE), Layout.even((0, 1, 2, 3), SIZE, replicated=True)
+
+    found = move_bound_ps(source, target, hosts_of_four(None))
+
+    assert found == pytest.approx(seconds(SIZE * 3 // 4, 300) * 1e12 + 2 * US)
+
+
+def test_a_rack_is_cut_at_its_uplinks() -> None:
+    hardware = cluster(4, 4, 4, 4)
+    hardware = replace(hardware, scale_out=replace(hardware.scale_out, hosts_per_tor=2, spines=1))
+    narrow = Clos(oversubscription=8.0).build(hardware)
+    source, target = Layout.even(tuple(range(8)), SIZE), Layout.even(tuple(range(8, 16)), SIZE)
+
+    assert move_bound_ps(source, target, narrow) == pytest.approx(
+        seconds(SIZE, 8 * 50 / 8) * 1e12 + LATENCY_PS + 2 * US
+    )
+
+
+def test_three_hosts_send_four_messages_between_them() -> None:
+    """Of each element the sum needs 2 (3 - 1) crossings; three NICs carry them."""
+    hardware = cluster(2, 2, 2)
+    hosts = tuple(replace(host, nic=replace(host.nic, per_host=1)) for host in hardware.hosts)
+    fabric = OneSwitch().build(replace(hardware, hosts=hosts))
+    layouts = [Layout.even((2 * i, 2 * i + 1), SIZE) for i in range(3)]
+
+    expected = seconds(4 * SIZE, 3 * 50) * 1e12 + LATENCY_PS
+    assert reduce_bound_ps(layouts, fabric) == pytest.approx(expected)

@@ -1,0 +1,47 @@
+"""The fastest of the others, for each tensor and the links that it goes over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from xsim.errors import SpecError
+from xsim.plan.comm import CommPlan
+from xsim.plan.contracts import Reshard, Site
+from xsim.plan.layout import Layout
+
+__all__ = ["Best"]
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """Simulates every hand-over and every sum alone, by each of the other strategies, and takes the fastest.
+
+    Which one is noted in the plan, in the workload's moves and syncs, and in the timeline. Of equals the first counts.
+    A tensor may meet other traffic in the iteration: the choice is the best for tensors one at a time.
+
+    Attributes:
+        among: Names of the strategies that are tried, with their default options, in this order; none: all.
+    """
+
+    among: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if "best" in self.among:
+            raise SpecError("among", self.among, "best chooses among the others", "leave it out")
+
+    def move(self, source: Layout, target: Layout, site: Site) -> CommPlan:
+        return self._fastest(site, lambda strategy: strategy.move(source, target, site))
+
+    def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        return self._fastest(site, lambda strategy: strategy.reduce(layouts, site))
+
+    def _fastest(self, site: Site, plan_of: Callable[[Reshard], CommPlan]) -> CommPlan:
+        plans = (replace(plan_of(strategy), strategy=name) for name, strategy in self._others(site))
+        return min(plans, key=lambda plan: site.price(plan, site.element_bytes))
+
+    def _others(self, site: Site) -> Iterator[tuple[str, Reshard]]:
+        for name in self.among or site.reshards:
+            strategy = site.reshard(name)
+            if not isinstance(strategy, Best):
+                yield name, strategy
