@@ -36,7 +36,7 @@ def fabric(ranks: int, latency_ps: int = 0) -> Fabric:
 
 
 def send(src: int, dst: int, size: int) -> TransferGraph:
-    return concatenate([(line(src, dst, range(size)), [()])], [[src], [dst]])
+    return concatenate([(line(src, dst, range(size)), [()])], [[src, dst]])
 
 
 def pipeline(

@@ -93,7 +93,7 @@ class _Wires:
 
     def move(self, source: Layout, target: Layout) -> tuple[TransferGraph, str]:
         plan = self.reshard.move(source, target, self.site)
-        graph = self._lower(plan, (source, target))
+        graph = self._lower(plan, [source.ranks + target.ranks])
         if self.verify:
             with _blamed(self.reshard, "move", (source, target)):
                 verify_move(plan, source, target)
@@ -102,15 +102,14 @@ class _Wires:
 
     def reduce(self, layouts: Sequence[Layout]) -> tuple[TransferGraph, str]:
         plan = self.reshard.reduce(layouts, self.site)
-        graph = self._lower(plan, layouts)
+        graph = self._lower(plan, [layout.ranks for layout in layouts])
         if self.verify:
             with _blamed(self.reshard, "reduce", layouts):
                 verify_reduce(plan, layouts)
                 verify_reduce(graph, layouts, self.scenario.dtype_bytes)
         return graph, plan.strategy
 
-    def _lower(self, plan: CommPlan, layouts: Sequence[Layout]) -> TransferGraph:
-        parties = [layout.ranks for layout in layouts]
+    def _lower(self, plan: CommPlan, parties: Sequence[Sequence[int]]) -> TransferGraph:
         element_bytes = self.scenario.dtype_bytes
         return lower_comm(
             plan, parties, collective=self.collective, fabric=self.site.fabric, element_bytes=element_bytes

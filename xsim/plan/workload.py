@@ -110,8 +110,8 @@ class Move:
     """Activations or their gradients, sent when ``source`` ends an action and needed before ``target`` starts its own.
 
     For every micro-batch m: when the source ends its action (m, source_chunk) that carries ``kind`` the graph is
-    submitted and both parties are released; the target's (m, target_chunk) waits until its party is done. Party 0 is
-    the source, party 1 the target.
+    submitted and released; the target's (m, target_chunk) waits until it is done. Both groups are its one party: they
+    begin together, and what the target waits for is the last of all rows.
 
     Attributes:
         kind: ``F`` activations, ``B`` their gradients.

@@ -111,7 +111,7 @@ class _Run:
         self.position: list[Action | str] = ["its start"] * len(workload.programs)
         self.folded: Counter[TransferGraph] = Counter()
         self.folded_bodies: Counter[Body] = Counter()
-        self.moving: dict[int, list[Move]] = {}  # per handle, once for each end that is not done
+        self.moving: dict[int, Move] = {}  # per handle
         self.waiting: dict[tuple[int, int], _Due] = {}
         self.outgoing: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
         self.incoming: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
@@ -154,15 +154,8 @@ class _Run:
             event = self.waiting.pop((completion.handle, completion.party), None)
             if event is not None:
                 event.come_in(completion.at_ps - self.now_ps)
-            if completion.handle in self.moving:
-                self._one_end_done(completion.handle)
-
-    def _one_end_done(self, handle: int) -> None:
-        """Source or target of a move is done; after both the move is off the wires."""
-        move = self.moving[handle].pop()
-        if self.folding and not self.moving[handle]:
-            del self.moving[handle]
-            self.folding.over(move, handle)
+            if self.folding and completion.handle in self.moving:
+                self.folding.over(self.moving.pop(completion.handle), completion.handle)
 
     def device_group(self, index: int) -> Steps:
         """One device group, walking its program: wait for the input, compute, hand on; then sync and update."""
@@ -245,12 +238,11 @@ class _Run:
         """Submit what the end of ``action`` makes available to other stages."""
         for move in self.outgoing.get((index, action.carries, action.chunk), ()):
             handle = self.network.submit(move.graph)
-            self.waiting[handle, 1] = self._arrival(move, action.micro_batch)
+            self.waiting[handle, 0] = self._arrival(move, action.micro_batch)
             if self.folding:
                 self.folding.submitted(move, handle, self.now_ps)
-                self.moving[handle] = [move, move]
+                self.moving[handle] = move
             self.network.release(handle, 0, self.now_ps)
-            self.network.release(handle, 1, self.now_ps)
 
     def _arrival(self, move: Move, micro_batch: int) -> _Due:
         """What the target waits for; made by whichever side comes first."""
