@@ -53,21 +53,21 @@ def test_gpt3_on_1024_devices_analytic(benchmark: Any) -> None:
 
 
 def test_gpt3_on_1024_devices_flow_memory(benchmark: Any) -> None:
-    assert benchmark.pedantic(peak_mb, args=(128, False), rounds=1) < LIMIT_MB
+    assert benchmark.pedantic(peak_mb, args=(128,), rounds=1) < LIMIT_MB
 
 
 def test_gpt3_on_16384_devices_flow(benchmark: Any) -> None:
-    peak = benchmark.pedantic(peak_mb, args=(2048, True), rounds=1)
+    peak = benchmark.pedantic(peak_mb, args=(2048,), rounds=1)
 
     assert peak < LIMIT_16K_MB
     assert benchmark.stats.stats.median < LIMIT_16K_S
 
 
-def peak_mb(hosts: int, sequence_parallel: bool) -> float:
+def peak_mb(hosts: int) -> float:
     """Peak resident memory of a process of its own that runs the experiment, in 10^6 bytes."""
     script = (
         "import resource; from tests.bench.test_iteration import check, gpt3; from xsim.experiment import run; "
-        f"check(run(gpt3('flow', {hosts}, sequence_parallel={sequence_parallel})), {hosts} * 8); "
+        f"check(run(gpt3('flow', {hosts})), {hosts} * 8); "
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
