@@ -36,8 +36,8 @@ class Account:
         operators: Operator kinds: ``OPERATORS``, then others in the order in which they occur.
         operators_ps: R x K. Of a computing kind what the rank itself computed; of ``<kind>_comm`` the collectives that
             belong to that kind; of ``grad_sync`` the time with at least one gradient sync of the rank under way, from
-            the release of its last member to the result, whether hidden behind computation or not; of ``reshard_comm`` the
-            part of the bubble in which all that the next action waits for has been sent and is under way.
+            the release of its last member to the result, whether hidden behind computation or not; of ``reshard_comm``
+            the part of the bubble in which all that the next action waits for has been sent and is under way.
         makespan_ps: The iteration.
     """
 
