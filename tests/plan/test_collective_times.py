@@ -216,7 +216,7 @@ class TestRingChannels:
     def test_broadcasts_too(self) -> None:
         fabric = hosts_of(4, 4)
 
-        one, four = (seconds(Ring(channels=count, broadcast_pieces=64), "broadcast", fabric) for count in (1, 4))
+        one, four = (seconds(Ring(channels=count, pieces=64), "broadcast", fabric) for count in (1, 4))
         assert four < one / 2.5
 
     @pytest.mark.parametrize("hosts", [2, 4])

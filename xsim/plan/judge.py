@@ -73,7 +73,9 @@ def verify_collective(graph: TransferGraph, collective: Collective, element_byte
         element_bytes: What the spans of the collective are multiplied by to give those of the graph.
     """
     ranks, whole = collective.ranks, _times(collective.span, element_bytes)
+    root = ranks[collective.root or 0]
     own = [(rank, _times(piece, element_bytes)) for rank, piece in zip(ranks, collective.pieces(), strict=True)]
+    pieces = [_Holding(*part) for part in own]
     everything = [(rank, whole) for rank in ranks]
     each = [_Holding(rank, whole, i) for i, rank in enumerate(ranks)]
     names = tuple(f"rank {rank}" for rank in ranks)
@@ -83,9 +85,18 @@ def verify_collective(graph: TransferGraph, collective: Collective, element_byte
         case "reduce_scatter":
             _judge(graph, each, own, names)
         case "all_gather":
-            _judge(graph, [_Holding(*part) for part in own], everything, ("the data",))
+            _judge(graph, pieces, everything, ("the data",))
         case "broadcast":
-            _judge(graph, [_Holding(ranks[collective.root or 0], whole)], everything, ("the data",))
+            _judge(graph, [_Holding(root, whole)], everything, ("the data",))
+        case "reduce":
+            _judge(graph, each, [(root, whole)], names)
+        case "all_to_all":
+            columns = zip(ranks, zip(*collective.blocks(), strict=True), strict=True)
+            after = [(rank, _times(block, element_bytes)) for rank, column in columns for block in column]
+            _judge(graph, pieces, after, ("the data",))
+        case "send_recv":
+            shifted = [(rank, piece) for rank, (_, piece) in zip(ranks, [own[-1], *own[:-1]], strict=True)]
+            _judge(graph, pieces, shifted, ("the data",))
 
 
 def _parts(layout: Layout, unit: int) -> Iterator[tuple[int, range]]:
