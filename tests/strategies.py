@@ -39,6 +39,7 @@ FABRIC = Fabric(
     links=(),
     hosts=tuple(rank // DEVICES_PER_HOST for rank in range(RANKS)),
     router=lambda _src, _dst: (0,),
+    switches=tuple(rank // DEVICES_PER_HOST for rank in range(RANKS)),
 )
 
 
