@@ -26,10 +26,10 @@ class Tree:
     share one; a rank sends and receives one piece at a time, the colours taking turns. With K pieces for each tree a
     step takes L + S / (2 K B), for latency L and bandwidth B, and every port is busy for 2 K steps of a broadcast and
     4 K of an all-reduce, a sum up and a broadcast down. Besides, there are the steps to and from the farthest leaf, at
-    most 2 per level each way: for n = 2 ** h >= 8 and K >= 4 it is 2 K + 2 h - 1 and 4 K + 4 h - 6 - h % 2 steps.
+    most 2 per level each way: for n = 2 ** h >= 8 and K >= 4 it is 2 K + 2 h - 1 and 4 K + 4 h - 6 - h % 2 steps. A
+    reduce is a broadcast backwards.
 
-    A reduce takes what a broadcast takes. All-gather and reduce-scatter are a ring, an all-to-all pairs: like NCCL's,
-    these trees have none.
+    All-gather and reduce-scatter are a ring, an all-to-all is pairs: like NCCL's, these trees have none.
 
     Attributes:
         pieces: Into how many pieces the half of each tree is cut. Few suit small tensors, many large ones.
@@ -54,8 +54,8 @@ class Tree:
         root = ranks[collective.root or 0]
         first = order.index(root)
         trees = _trees(order[first + 1 :] + order[:first], root)
-        sends = _down(trees, halves) if collective.kind == "broadcast" else _up(trees, halves)
-        return concatenate(list(_rows(sends)), (ranks,))
+        sends = _down(trees, halves)
+        return concatenate(list(_rows(sends if collective.kind == "broadcast" else _backwards(sends))), (ranks,))
 
 
 Parents = Mapping[int, int]  # of each rank of one tree; the root has none
@@ -126,6 +126,11 @@ def _down(trees: Sequence[Parents], halves: Sequence[Sequence[range]]) -> list[_
             number, halves[number], [(t, parents[child], child) for child, t in turns.items()], add=False
         )
     return sorted(found, key=lambda send: (send.turn, send.src))
+
+
+def _backwards(sends: Sequence[_Send]) -> list[_Send]:
+    """Last turn first, and every transfer the other way, as a sum."""
+    return [_Send(sends[-1].turn - turn, dst, src, piece, span, True) for turn, src, dst, piece, span, _ in sends[::-1]]
 
 
 def _pipelined(
