@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies import FABRIC, collectives
+from tests.strategies import FABRIC, collectives, rank_tuples
 from xsim.errors import PlanError
 from xsim.fabric.transfers import COLUMNS, TransferGraph, graph_of
 from xsim.families import members
-from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
+from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan, phases
 from xsim.plan.contracts import CollectiveAlgorithm
 from xsim.plan.judge import verify_collective
 
@@ -47,6 +47,17 @@ def test_right_within_a_plan_of_larger_elements(
     graph = lower_plan(plan, (collective.ranks,), lambda step: algorithm.expand(step, FABRIC), element_bytes)
 
     verify_collective(graph, collective, element_bytes)
+
+
+@EACH
+@given(ranks=rank_tuples(17), size=st.integers(0, 60))
+def test_a_reduce_scatter_and_an_all_gather_are_an_all_reduce(
+    algorithm: CollectiveAlgorithm, ranks: tuple[int, ...], size: int
+) -> None:
+    whole = Collective("all_reduce", ranks, range(size))
+    plan = phases([replace(whole, kind="reduce_scatter")], [replace(whole, kind="all_gather")])
+
+    verify_collective(lower_plan(plan, (ranks,), lambda step: algorithm.expand(step, FABRIC)), whole)
 
 
 @EACH
