@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies import FABRIC, collectives, rank_tuples
+from tests.strategies import SITE, collectives, rank_tuples
 from xsim.errors import PlanError
 from xsim.fabric.transfers import COLUMNS, TransferGraph, graph_of
 from xsim.families import members
@@ -25,7 +25,7 @@ EACH = pytest.mark.parametrize("algorithm", [pytest.param(cls(), id=name) for na
 @EACH
 @given(collective=collectives())
 def test_every_rank_ends_with_what_the_kind_says(algorithm: CollectiveAlgorithm, collective: Collective) -> None:
-    verify_collective(algorithm.expand(collective, FABRIC), collective)
+    verify_collective(algorithm.expand(collective, SITE), collective)
 
 
 @EACH
@@ -35,7 +35,7 @@ def test_any_number_of_ranks_and_any_size(algorithm: CollectiveAlgorithm, kind: 
     for size in (0, 1, count, 2 * count + 1, 17, 131):
         root = size % count if kind in {"broadcast", "reduce"} else None
         collective = Collective(kind, tuple(range(count)), range(7, 7 + size), root=root)
-        verify_collective(algorithm.expand(collective, FABRIC), collective)
+        verify_collective(algorithm.expand(collective, SITE), collective)
 
 
 @EACH
@@ -44,7 +44,7 @@ def test_right_within_a_plan_of_larger_elements(
     algorithm: CollectiveAlgorithm, collective: Collective, element_bytes: int
 ) -> None:
     plan = CommPlan((collective,))
-    graph = lower_plan(plan, (collective.ranks,), lambda step: algorithm.expand(step, FABRIC), element_bytes)
+    graph = lower_plan(plan, (collective.ranks,), lambda step: algorithm.expand(step, SITE), element_bytes)
 
     verify_collective(graph, collective, element_bytes)
 
@@ -57,7 +57,7 @@ def test_a_reduce_scatter_and_an_all_gather_are_an_all_reduce(
     whole = Collective("all_reduce", ranks, range(size))
     plan = phases([replace(whole, kind="reduce_scatter")], [replace(whole, kind="all_gather")])
 
-    verify_collective(lower_plan(plan, (ranks,), lambda step: algorithm.expand(step, FABRIC)), whole)
+    verify_collective(lower_plan(plan, (ranks,), lambda step: algorithm.expand(step, SITE)), whole)
 
 
 @EACH
@@ -75,7 +75,7 @@ def test_bytes_are_at_least_what_the_kind_needs(algorithm: CollectiveAlgorithm, 
         case _:
             needed = size * others
 
-    assert int(algorithm.expand(collective, FABRIC).sent_bytes().sum()) >= needed
+    assert int(algorithm.expand(collective, SITE).sent_bytes().sum()) >= needed
 
 
 @EACH
@@ -90,7 +90,7 @@ def test_no_small_damage_goes_unseen(
     algorithms also send to ranks what these have.
     """
     collective = Collective(kind, tuple(range(count)), range(size))
-    graph = algorithm.expand(collective, FABRIC)
+    graph = algorithm.expand(collective, SITE)
     row = data.draw(st.sampled_from(np.flatnonzero(graph.stop > graph.start).tolist()))
 
     for wrong in _damaged(graph, row):
@@ -104,7 +104,7 @@ def test_a_broadcast_that_leaves_a_rank_out_is_refused(
     algorithm: CollectiveAlgorithm, count: int, size: int, data: st.DataObject
 ) -> None:
     collective = Collective("broadcast", tuple(range(count)), range(size))
-    graph = algorithm.expand(collective, FABRIC)
+    graph = algorithm.expand(collective, SITE)
     without = np.where(graph.dst == data.draw(st.integers(1, count - 1)), graph.start, graph.stop)
     with pytest.raises(PlanError):
         verify_collective(replace(graph, stop=without), collective)
@@ -114,7 +114,7 @@ def test_a_broadcast_that_leaves_a_rank_out_is_refused(
 @given(count=st.integers(2, 12), size=st.integers(144, 300))
 def test_an_all_reduce_without_its_order_is_refused(algorithm: CollectiveAlgorithm, count: int, size: int) -> None:
     collective = Collective("all_reduce", tuple(range(count)), range(size))
-    graph = algorithm.expand(collective, FABRIC)
+    graph = algorithm.expand(collective, SITE)
     if len(graph.pred):
         with pytest.raises(PlanError):
             verify_collective(replace(graph, pred=graph.pred[:0], pred_ptr=graph.pred_ptr * 0), collective)

@@ -11,6 +11,7 @@ from typing import get_args
 import pytest
 
 from tests.sim.traffic import point_to_point
+from tests.strategies import StandInSite
 from xsim.fabric.fabric import Fabric, Topology
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.fabric.topology.rail import Rail
@@ -76,7 +77,7 @@ def hosts_of(
 
 
 def graph(algorithm: CollectiveAlgorithm, kind: CollectiveKind, fabric: Fabric, size: int = S) -> TransferGraph:
-    return algorithm.expand(Collective(kind, tuple(range(len(fabric.hosts))), range(size)), fabric)
+    return algorithm.expand(Collective(kind, tuple(range(len(fabric.hosts))), range(size)), StandInSite(fabric))
 
 
 def seconds(

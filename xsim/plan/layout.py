@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from xsim.errors import PlanError
+from xsim.spec.shares import share_cuts
 
 __all__ = ["Layout", "even_cuts", "even_pieces", "overlaps", "pieces"]
 
 
 def even_cuts(size: int, parts: int) -> tuple[int, ...]:
-    """Boundaries of ``parts`` pieces as even as can be: ``i * size // parts``.
-
-    >>> even_cuts(12, 5)
-    (0, 2, 4, 7, 9, 12)
-    """
-    return tuple(i * size // parts for i in range(parts + 1))
+    """Boundaries of ``parts`` pieces as even as can be: ``i * size // parts``."""
+    return share_cuts(size, parts)
 
 
 def even_pieces(span: range, count: int) -> list[range]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph, line
 from xsim.plan.comm import Collective
+from xsim.plan.contracts import Site
 from xsim.plan.layout import even_pieces
 from xsim.plan.patterns import Steps, natural
 
@@ -24,7 +24,7 @@ class Direct:
     for the ranks of a host, not for a thousand.
     """
 
-    def expand(self, collective: Collective, fabric: Fabric) -> TransferGraph:
+    def expand(self, collective: Collective, site: Site) -> TransferGraph:
         ranks, steps = collective.ranks, Steps()
         even, root = even_pieces(collective.span, len(ranks)), collective.root or 0
         match collective.kind:
@@ -58,7 +58,7 @@ class Direct:
                     if src != dst
                 )
             case "send_recv":
-                return natural(collective, fabric)
+                return natural(collective, site.fabric)
         return steps.graph(ranks)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import Rows, TransferGraph, line
 from xsim.plan.comm import Collective
+from xsim.plan.contracts import Site
 from xsim.plan.layout import even_pieces
 from xsim.plan.patterns import Steps, by_host, cycle, natural, units
 from xsim.spec.checks import at_least
@@ -32,7 +33,8 @@ class Nvls:
     bandwidth against about 369: github.com/NVIDIA/nccl/issues/1455); 10 pieces give 1.13, 1.20, 1.26 and 1.31.
 
     A reduce-scatter or an all-gather puts S on one direction and S / n on the other, which gains nothing but latency
-    (github.com/NVIDIA/nccl/issues/1506): 2 l + (n + 1) / n S / b. This holds inside one host; over several they are
+    (github.com/NVIDIA/nccl/issues/1506, where an all-gather on 8 ranks has 300 GB/s of bus bandwidth, a ring 350; here
+    it is 7 / 9 of a ring's): 2 l + (n + 1) / n S / b. This holds inside one host; over several they are
     rings. An all-reduce over hosts of m ranks is summed by the switches, goes round in a ring over the hosts for each
     rank's share, with latency L and bandwidth B, and is multicast: 4 l + 2 (m + 1) / m S / b and
     2 (H - 1) (L + S / m H B).
@@ -50,7 +52,8 @@ class Nvls:
     def __post_init__(self) -> None:
         at_least(self, "pieces", 1)
 
-    def expand(self, collective: Collective, fabric: Fabric) -> TransferGraph:
+    def expand(self, collective: Collective, site: Site) -> TransferGraph:
+        fabric = site.fabric
         hosts = by_host(collective.ranks, fabric)
         switched = list(_switched(hosts, fabric))
         steps = Steps(switches=range(len(fabric.hosts), 2 * len(fabric.hosts)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import Rows, TransferGraph, concatenate
 from xsim.plan.comm import Collective
+from xsim.plan.contracts import Site
 from xsim.plan.layout import even_pieces
 from xsim.plan.patterns import chain, cycle, host_order, natural
 from xsim.spec.checks import at_least
@@ -35,15 +35,15 @@ class Ring:
         at_least(self, "channels", 1)
         at_least(self, "pieces", 1)
 
-    def expand(self, collective: Collective, fabric: Fabric) -> TransferGraph:
+    def expand(self, collective: Collective, site: Site) -> TransferGraph:
         if collective.kind in {"all_to_all", "send_recv"}:
-            return natural(collective, fabric)
+            return natural(collective, site.fabric)
         if len(collective.ranks) == 1 or not collective.span:
             return concatenate((), (collective.ranks,))
         parts: list[tuple[Rows, Sequence[Sequence[int]]]] = []
         count = 0
         for channel in range(self.channels):
-            order = host_order(collective.ranks, fabric, channel, self.channels)
+            order = host_order(collective.ranks, site.fabric, channel, self.channels)
             if collective.kind in {"broadcast", "reduce"}:
                 span = even_pieces(collective.span, self.channels)[channel]
                 cut = even_pieces(span, min(self.pieces, len(span))) if span else []

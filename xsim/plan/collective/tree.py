@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import Rows, TransferGraph, concatenate, line
 from xsim.plan.comm import Collective
+from xsim.plan.contracts import Site
 from xsim.plan.layout import even_pieces
 from xsim.plan.patterns import host_order, natural
 from xsim.spec.checks import at_least
@@ -40,10 +40,10 @@ class Tree:
     def __post_init__(self) -> None:
         at_least(self, "pieces", 1)
 
-    def expand(self, collective: Collective, fabric: Fabric) -> TransferGraph:
-        ranks, order = collective.ranks, host_order(collective.ranks, fabric)
+    def expand(self, collective: Collective, site: Site) -> TransferGraph:
+        ranks, order = collective.ranks, host_order(collective.ranks, site.fabric)
         if collective.kind not in {"all_reduce", "broadcast", "reduce"}:
-            return natural(collective, fabric)
+            return natural(collective, site.fabric)
         if len(ranks) == 1 or not collective.span:
             return concatenate((), (ranks,))
         spans = even_pieces(collective.span, min(2 * self.pieces, len(collective.span)))
