@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -30,7 +31,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "figure_12.md").read_text()
 PAIRS = [(a, b) for a in range(1, 9) for b in range(1, 9)]
 SIZE = 840 * 10**5  # all shards of up to 8 ranks, and what they have in common, are whole
 
-Row = Mapping[str, object]
+Row = Mapping[str, Any]
 
 
 @pytest.fixture(scope="module", name="table")
@@ -73,7 +74,9 @@ def test_leaders_cost_where_degrees_differ_and_only_there(table: pa.Table) -> No
 
 def test_the_gcd_alone_does_not_order_the_pairs(table: pa.Table) -> None:
     """The exposed hand-overs of TP 8 to 1, GCD 1, suffer less from leaders than those of TP 6 to 4, GCD 2."""
-    exposed = {(row["deployment"], row["reshard"]): row["reshard_comm_time_s"] for row in flow_rows(table)}
+    exposed: dict[tuple[str, str], float] = {
+        (row["deployment"], row["reshard"]): row["reshard_comm_time_s"] for row in flow_rows(table)
+    }
 
     def behind(deployment: str) -> float:
         return exposed[deployment, "hetauto"] / exposed[deployment, "lcm"]
