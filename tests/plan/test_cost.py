@@ -51,7 +51,7 @@ def layouts(degrees: Sequence[int]) -> tuple[list[Layout], WiredSite]:
 
 
 def graph_of(plan: CommPlan, site: WiredSite) -> TransferGraph:
-    return lower_plan(plan, (plan.participants(),), lambda step: Ring().expand(step, site.fabric))
+    return lower_plan(plan, (plan.participants(),), lambda step: Ring().expand(step, site))
 
 
 def moved(strategy: Reshard, degrees: tuple[int, int]) -> tuple[int, int]:

@@ -60,6 +60,13 @@ class Site(Protocol):
     def reshard(self, name: str) -> Reshard:
         """The resharding strategy of that name, with its default options; a SpecError if it cannot be had."""
 
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        """Names of all collective algorithms, sorted."""
+
+    def collective(self, name: str, **options: object) -> CollectiveAlgorithm:
+        """The collective algorithm of that name with these options; a SpecError if it cannot be had."""
+
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         """Picoseconds that ``plan`` takes alone on the fabric, all ranks starting together."""
 
@@ -87,15 +94,20 @@ class Reshard(Protocol):
 class CollectiveAlgorithm(Protocol):
     """Turns a collective into transfers."""
 
-    def expand(self, collective: Collective, fabric: Fabric) -> TransferGraph:
-        """Its transfers; one party, spans in the collective's own units (elements)."""
+    def expand(self, collective: Collective, site: Site) -> TransferGraph:
+        """Its transfers; one party, spans in the collective's own units (elements of ``site.element_bytes``)."""
 
 
 class Schedule(Protocol):
     """The order of forward and backward passes of one stage."""
 
     def order(self, stage: int, stages: int, micro_batches: int, chunks: int = 1) -> tuple[Action, ...]:
-        """Of every micro-batch and chunk exactly one F, and one B or its halves I and W."""
+        """Of every micro-batch and chunk exactly one F, and one B or its halves I and W.
+
+        A bidirectional schedule has ``chunks`` more, those of the mirrored stage, for the second half of the
+        micro-batches, as ``xsim.plan.route`` says. A SpecError (``stages``, ``micro_batches`` or ``chunks``) refuses a
+        shape.
+        """
 
 
 class ComputeModel(Protocol):
