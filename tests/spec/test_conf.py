@@ -57,8 +57,11 @@ def test_model(name: str) -> None:
 
 
 def scenario_of(name: str) -> Scenario:
-    """Of a deployment ``<cluster>_<size>``, or ``<cluster>_sp_<size>``: that cluster and the Llama 2 of that size."""
-    cluster, _, size = name.replace("_sp_", "_").rpartition("_")
+    """Of a deployment ``<cluster>_<size>``: that cluster and the Llama 2 of that size.
+
+    Sequence-parallel ones are called ``<cluster>_sp_<size>``, those of two virtual stages ``<cluster>_<size>_v2``.
+    """
+    cluster, _, size = name.removesuffix("_v2").replace("_sp_", "_").rpartition("_")
     plan = read(DeploymentPlan, "deployment", name)
     return Scenario(
         cluster=read(ClusterSpec, "cluster", cluster),
