@@ -41,6 +41,9 @@ def check_account(workload: Workload, timeline: Timeline, found: Account | None 
             assert stated == value, f"rank {rank}: the account says {cause} = {stated} ps, the timeline {value} ps"
         total = int(found.causes_ps[index].sum())
         assert total == timeline.makespan_ps, f"rank {rank}: {total} ps in all, makespan {timeline.makespan_ps} ps"
+    exposed_ps = found.operators_ps[:, found.operators.index("reshard_comm")]
+    assert (exposed_ps >= 0).all(), "a hand-over arrives before it is sent"
+    assert (exposed_ps <= found.cause_ps("bubble")).all(), "more is spent on exposed hand-overs than on the bubble"
     return found
 
 
