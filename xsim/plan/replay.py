@@ -63,8 +63,11 @@ def events_of(plan: CommPlan | TransferGraph) -> tuple[Event, ...]:
 
 
 def _steps(plan: CommPlan) -> Iterator[Event]:
+    checked: tuple[int, ...] = ()
     for number, step in enumerate(plan.steps):
-        _check_earlier("step", number, step.after)
+        if step.after is not checked:
+            checked = step.after
+            _check_earlier("step", number, checked)
         writes = _transfer(step) if isinstance(step, Transfer) else _collective(step)
         yield Event(f"step {number}", step.after, step, tuple(write for write in writes if write.span))
 
@@ -141,11 +144,14 @@ def check_order(events: Sequence[Event]) -> None:
     """
     cuts = sorted({edge for event in events for w in event.writes for edge in (w.span.start, w.span.stop)})
     ancestors: list[int] = []
+    shared: tuple[int, ...] = ()
+    before = 0
     by_access: dict[str, defaultdict[tuple[int, int], int]] = {a: defaultdict(int) for a in _CLASHES}
     for number, event in enumerate(events):
-        before = 0
-        for wait in event.waits:
-            before |= ancestors[wait] | 1 << wait
+        if event.waits is not shared:  # the steps of a phase have one tuple between them, as long as all before
+            shared, before = event.waits, 0
+            for wait in shared:
+                before |= ancestors[wait] | 1 << wait
         ancestors.append(before)
         touches = [
             (access, (rank, cuts[i]))
