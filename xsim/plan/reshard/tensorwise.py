@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xsim.plan.blocks import blocks_of, in_turn
 from xsim.plan.comm import Collective, CommPlan, finished, hand_over
@@ -32,10 +32,11 @@ class Tensorwise:
         return hand_over(source, target)
 
     def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
-        blocks = blocks_of(layouts) or pieces(cut for layout in layouts for cut in layout.cuts)
+        blocks = blocks_of(layouts)
+        cuts = blocks or pieces(cut for layout in layouts for cut in layout.cuts)
         calls = [
             Collective("all_reduce", tuple(layout.owner(block.start) for layout in layouts), part)
-            for block in blocks
+            for block in cuts
             for part in pieces(block.start + cut for cut in even_cuts(len(block), self.calls))
         ]
-        return finished(in_turn(calls), layouts)
+        return replace(finished(in_turn(calls), layouts), strategy="" if blocks else "cut_points")
