@@ -44,6 +44,14 @@ def test_tensor_wise_sums_the_same_in_a_call_per_operator_shard() -> None:
     assert {step.after for step in steps} == {(), *((i,) for i in range(5))}
 
 
+@pytest.mark.parametrize(("layers", "calls"), [(0, 1), (1, 3), (4, 12)])
+def test_tensor_wise_calls_per_layer_and_block(layers: int, calls: int) -> None:
+    layouts = [Layout.even(layout.ranks, 60, layers=layers) for layout in FIGURE_5]
+    steps = Tensorwise(calls=3).reduce(layouts, SITE).steps
+
+    assert len(steps) == 2 * calls
+
+
 @pytest.mark.parametrize("member", [Blockwise(), Tensorwise()])
 def test_degrees_that_do_not_divide_fall_to_cut_points_and_the_plan_says_so(member: Blockwise | Tensorwise) -> None:
     assert member.reduce(THREE_AND_TWO, SITE).strategy == "cut_points"

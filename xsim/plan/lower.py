@@ -165,7 +165,9 @@ def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tup
     syncs: list[Sync] = []
     ready: list[defaultdict[int, tuple[int, ...]]] = [defaultdict(tuple) for _ in places]
     for number, bucket in enumerate(gradient_buckets(wires.scenario.model, holders, most)):
-        graph, strategy = wires.reduce([Layout.even(holders[i].ranks, bucket.size) for i in bucket.members])
+        layers = len(bucket.layers) if bucket.kind == "dense" else 0
+        layouts = [Layout.even(holders[i].ranks, bucket.size, layers=layers) for i in bucket.members]
+        graph, strategy = wires.reduce(layouts)
         programs = tuple(owners[i] for i in bucket.members)
         syncs.append(Sync(programs, bucket.kind, bucket.layers, bucket.size * own_bytes, graph, strategy))
         for program, layer in zip(programs, bucket.after, strict=True):
