@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -20,6 +21,7 @@ from xsim.spec.cluster import (
     ClusterSpec,
     DeviceSlot,
     DeviceSpec,
+    DomainSpec,
     EfficiencyCurve,
     HostSpec,
     LinkSpec,
@@ -134,6 +136,16 @@ def test_domains_of_one_host_and_lone_devices_talk_over_pcie() -> None:
     assert names(fabric, 1, 2) == ["rank1 -> host0.pcie", "host0.pcie -> rank2"]
     assert names(fabric, 4, 0) == ["rank4 -> host0.pcie", "host0.pcie -> rank0"]
     assert fabric.path_latency_ps(1, 2) == 2 * 50
+
+
+def test_each_domain_of_a_host_has_its_own_fabric() -> None:
+    slots = tuple(DeviceSlot(device=NVLINK, count=3, domain=name) for name in ("switch", "mesh", "tree"))
+    kinds = (DomainSpec(name="mesh", scale_up="full_mesh"), DomainSpec(name="tree", scale_up="pcie"))
+    fabric = OneSwitch().build(cluster(replace(host(*slots), domains=kinds)))
+
+    assert names(fabric, 0, 1) == ["rank0 -> host0.domainswitch", "host0.domainswitch -> rank1"]
+    assert names(fabric, 3, 4) == ["rank3 -> rank4"]
+    assert names(fabric, 6, 7) == ["rank6 -> host0.pcie", "host0.pcie -> rank7"]
 
 
 def test_devices_share_nics_in_contiguous_blocks() -> None:

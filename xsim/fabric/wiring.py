@@ -195,13 +195,12 @@ def _wire_devices(columns: _Columns, ways: _Ways, number: int, host: HostSpec) -
     ways.host += [number] * len(slots)
     for column in (ways.scale_up, ways.domain, ways.mesh, ways.position):
         column.extend([-1] * len(slots))
-    if host.scale_up == "pcie":
-        return
     for domain in dict.fromkeys(slot.domain for slot in slots):
         members = [(first + index, slot) for index, slot in enumerate(slots) if slot.domain == domain]
-        if len(members) > 1 and host.scale_up == "full_mesh":
+        kind = host.scale_up_of(domain)
+        if len(members) > 1 and kind == "full_mesh":
             _connect_mesh(columns, ways, members)
-        elif len(members) > 1:
+        elif len(members) > 1 and kind == "nvswitch":
             _connect_switch(columns, ways, f"host{number}.domain{domain}", members)
         ways.domains += 1
 
