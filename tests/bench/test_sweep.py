@@ -45,6 +45,6 @@ def test_every_strategy_on_eight_clusters(benchmark: Any, tmp_path: Path) -> Non
     benchmark.pedantic(sweep, args=(tmp_path, "reshard_all"), rounds=1)
 
     table = analysis.load(tmp_path / "outputs" / "reshard_all")
-    assert table["status"].to_pylist() == ["ok"] * 8 * 9
-    assert (len(set(table["cluster"].to_pylist())), len(set(table["reshard"].to_pylist()))) == (8, 9)
+    assert table["status"].to_pylist() == ["ok"] * 8 * 10
+    assert (len(set(table["cluster"].to_pylist())), len(set(table["reshard"].to_pylist()))) == (8, 10)
     assert benchmark.stats.stats.max < LIMIT_ALL_S

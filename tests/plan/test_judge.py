@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.strategies import SITE, disjoint_layouts, with_rings
@@ -16,10 +16,11 @@ from xsim.fabric.transfers import Rows, TransferGraph, concatenate, line, ring
 from xsim.families import members
 from xsim.plan import judge
 from xsim.plan.collective.ring import Ring
-from xsim.plan.comm import Collective, CollectiveKind, CommPlan, Step, Transfer, phases
+from xsim.plan.comm import Collective, CollectiveKind, CommPlan, Step, Transfer, Zeros, phases
 from xsim.plan.contracts import Reshard
 from xsim.plan.judge import verify_collective, verify_move, verify_reduce
 from xsim.plan.layout import Layout
+from xsim.plan.reshard.devicewise import Devicewise
 from xsim.plan.reshard.hetauto import HetAuto
 
 Verify = Callable[[CommPlan | TransferGraph, Sequence[Layout]], None]
@@ -199,8 +200,58 @@ class TestSwitch:
         assert "rank 9 does not hold element 0" in refused_sum([(line(9, 0, range(3)), [()])])
 
 
+class TestZeros:
+    """Two ranks with a half each, one with the whole."""
+
+    LAYOUTS = (TP2, TP1)
+    PADDED = CommPlan(
+        (Collective("all_reduce", (0, 1, 2), range(4)),), zeros=(Zeros(0, range(2, 4)), Zeros(1, range(2)))
+    )
+
+    def complaint(self, *zeros: Zeros) -> str:
+        """What the judge says of the sum with other zeros; the lowered form is refused too."""
+        plan = replace(self.PADDED, zeros=zeros)
+        with pytest.raises(PlanError):
+            verify_reduce(with_rings(plan, 2), self.LAYOUTS, 2)
+        with pytest.raises(PlanError) as caught:
+            verify_reduce(plan, self.LAYOUTS)
+        return str(caught.value)
+
+    def test_zeros_count_for_nothing(self) -> None:
+        verify_reduce(self.PADDED, self.LAYOUTS)
+        verify_reduce(with_rings(self.PADDED, 2), self.LAYOUTS, 2)
+
+    def test_what_is_neither_held_nor_zero_may_not_be_summed(self) -> None:
+        assert "step 0: rank 1 does not hold element 0" in self.complaint(Zeros(0, range(2, 4)))
+        assert "step 0: rank 1 does not hold element 1" in self.complaint(Zeros(0, range(2, 4)), Zeros(1, range(1)))
+
+    def test_zeros_in_place_of_a_gradient_lose_it(self) -> None:
+        assert self.complaint(*self.PADDED.zeros, Zeros(1, range(3))) == (
+            "at the end rank 1 has layouts[0] not at all in element 2"
+        )
+
+    def test_zeros_alone_are_no_data(self) -> None:
+        layouts = Layout.even((0,), 4), Layout.even((1,), 4)
+        with pytest.raises(PlanError, match=r"rank 0 has layouts\[1\] not at all in element 0"):
+            verify_reduce(CommPlan((), zeros=(Zeros(1, range(4)),)), layouts)
+
+    def test_zeros_may_be_spoilt(self) -> None:
+        halves = Collective("reduce_scatter", (0, 1, 2), range(4))
+        again = Collective("all_reduce", (0, 1, 2), range(4))
+        with pytest.raises(PlanError, match="step 1: rank 0 does not hold element 1"):
+            verify_reduce(replace(phases([halves], [again]), zeros=self.PADDED.zeros), self.LAYOUTS)
+
+
 class TestMutations:
     """A right plan with one thing wrong."""
+
+    @given(many=disjoint_layouts(2, 3), data=st.data())
+    def test_padding_forgotten(self, many: Sequence[Layout], data: st.DataObject) -> None:
+        """Without it there is nothing to sum, or a replica's copy counts twice."""
+        plan = Devicewise().reduce(many, SITE)
+        assume(plan.zeros)
+        forgotten = data.draw(st.sampled_from(plan.zeros))
+        refused(replace(plan, zeros=tuple(part for part in plan.zeros if part != forgotten)), verify_reduce, many)
 
     @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3), data=st.data())
     def test_a_step_dropped(self, strategy: Reshard, many: Sequence[Layout], data: st.DataObject) -> None:
@@ -315,15 +366,14 @@ def a_transfer(plan: CommPlan, data: st.DataObject) -> tuple[int, Transfer | Non
 
 
 def with_step(plan: CommPlan, number: int, step: Step) -> CommPlan:
-    return CommPlan((*plan.steps[:number], step, *plan.steps[number + 1 :]))
+    return replace(plan, steps=(*plan.steps[:number], step, *plan.steps[number + 1 :]))
 
 
 def without(plan: CommPlan, number: int) -> CommPlan:
     """Later steps keep waiting for the others."""
     steps = [step for i, step in enumerate(plan.steps) if i != number]
-    return CommPlan(
-        tuple(replace(step, after=tuple(n - (n > number) for n in step.after if n != number)) for step in steps)
-    )
+    renumbered = (replace(step, after=tuple(n - (n > number) for n in step.after if n != number)) for step in steps)
+    return replace(plan, steps=tuple(renumbered))
 
 
 def with_inserted(plan: CommPlan, number: int, step: Step) -> CommPlan:
@@ -332,4 +382,4 @@ def with_inserted(plan: CommPlan, number: int, step: Step) -> CommPlan:
         replace(old, after=tuple(n + (n >= number) for n in old.after) + ((number,) if number - 1 in old.after else ()))
         for old in plan.steps[number:]
     ]
-    return CommPlan((*plan.steps[:number], step, *later))
+    return replace(plan, steps=(*plan.steps[:number], step, *later))

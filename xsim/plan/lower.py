@@ -155,17 +155,19 @@ def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tup
     syncs: list[Sync] = []
     ready: list[defaultdict[int, tuple[int, ...]]] = [defaultdict(tuple) for _ in places]
     for number, bucket in enumerate(gradient_buckets(wires.scenario.model, holders, most)):
+        layers = len(bucket.layers) if bucket.kind == "dense" else 0
         programs = tuple(owners[i] for i in bucket.members)
-        graph, strategy = wires.reduce([_cut(places[program].devices, bucket.size) for program in programs])
+        layouts = [_cut(places[program].devices, bucket.size, layers) for program in programs]
+        graph, strategy = wires.reduce(layouts)
         syncs.append(Sync(programs, bucket.kind, bucket.layers, bucket.size * own_bytes, graph, strategy))
         for program, layer in zip(programs, bucket.after, strict=True):
             ready[program][layer] += (number,)
     return tuple(syncs), [dict(own) for own in ready]
 
 
-def _cut(group: DeviceGroup, size: int) -> Layout:
+def _cut(group: DeviceGroup, size: int, layers: int = 0) -> Layout:
     """How the group cuts ``size`` things among its ranks."""
-    return Layout(group.ranks, share_cuts(size, group.tp, group.tp_shares))
+    return Layout(group.ranks, share_cuts(size, group.tp, group.tp_shares), layers=layers)
 
 
 def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Iterator[Move]:

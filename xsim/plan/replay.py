@@ -13,7 +13,7 @@ from xsim.errors import PlanError
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CommPlan, Step, Transfer
 
-__all__ = ["Event", "Write", "adversarial_orders", "check_order", "events_of"]
+__all__ = ["Event", "Write", "adversarial_orders", "check_order", "events_of", "zeros_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,13 @@ def events_of(plan: CommPlan | TransferGraph) -> tuple[Event, ...]:
         PlanError: A step or row waits for a later one.
     """
     return tuple(_unroll(plan) if isinstance(plan, TransferGraph) else _steps(plan))
+
+
+def zeros_of(plan: CommPlan | TransferGraph) -> tuple[tuple[int, range], ...]:
+    """(rank, span) where zeros lie before the first event of ``plan``, in its units."""
+    if isinstance(plan, TransferGraph):
+        return plan.zeros
+    return tuple((part.rank, part.span) for part in plan.zeros)
 
 
 def _steps(plan: CommPlan) -> Iterator[Event]:
