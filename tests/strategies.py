@@ -13,7 +13,7 @@ from xsim.fabric.transfers import TransferGraph
 from xsim.families import build, names
 from xsim.plan.collective.ring import Ring
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
-from xsim.plan.contracts import Estimate, Reshard
+from xsim.plan.contracts import CollectiveAlgorithm, Estimate, Reshard
 from xsim.plan.layout import Layout
 from xsim.sim.network.flow import Flow
 from xsim.spec.deployment import DeploymentPlan
@@ -39,6 +39,7 @@ FABRIC = Fabric(
     links=(),
     hosts=tuple(rank // DEVICES_PER_HOST for rank in range(RANKS)),
     router=lambda _src, _dst: (0,),
+    switches=tuple(rank // DEVICES_PER_HOST for rank in range(RANKS)),
 )
 
 
@@ -57,6 +58,14 @@ class StandInSite:
         found: Reshard = build("reshard", {"name": name})
         return found
 
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        return names("collective")
+
+    def collective(self, name: str, **options: object) -> CollectiveAlgorithm:
+        found: CollectiveAlgorithm = build("collective", {"name": name, **options})
+        return found
+
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         return 0
 
@@ -70,7 +79,7 @@ class WiredSite(StandInSite):
 
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         def expand(step: Collective) -> TransferGraph:
-            return Ring().expand(step, self.fabric)
+            return Ring().expand(step, self)
 
         graph = lower_plan(plan, (plan.participants(),), expand, element_bytes)
         return Flow().open(self.fabric, 0).solo(graph)
@@ -81,7 +90,7 @@ SITE = StandInSite()
 
 def with_rings(plan: CommPlan, element_bytes: int = 1) -> TransferGraph:
     """``plan`` lowered with rings, all ranks in one party."""
-    return lower_plan(plan, (range(RANKS),), lambda step: Ring().expand(step, FABRIC), element_bytes)
+    return lower_plan(plan, (range(RANKS),), lambda step: Ring().expand(step, SITE), element_bytes)
 
 
 def rank_tuples(most: int, below: int = RANKS) -> st.SearchStrategy[tuple[int, ...]]:
@@ -119,9 +128,9 @@ def overlapping_layouts(draw: st.DrawFn) -> tuple[Layout, Layout]:
 @st.composite
 def collectives(draw: st.DrawFn) -> Collective:
     """Any kind, on 1 to 17 ranks in any order, on a span of any size and place, evenly cut or not."""
-    ranks, start, size = draw(rank_tuples(17)), draw(st.integers(0, 5)), draw(st.integers(1, 60))
+    ranks, start, size = draw(rank_tuples(17)), draw(st.integers(0, 5)), draw(st.integers(0, 60))
     kind: CollectiveKind = draw(st.sampled_from(get_args(CollectiveKind)))
-    root = draw(st.integers(0, len(ranks) - 1)) if kind == "broadcast" else None
+    root = draw(st.integers(0, len(ranks) - 1)) if kind in {"broadcast", "reduce"} else None
     span, cuts = range(start, start + size), None
     if draw(st.booleans()):
         inner = st.lists(st.integers(start, start + size), min_size=len(ranks) - 1, max_size=len(ranks) - 1)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from xsim.errors import PlanError
-from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.bodies import Bodies
 from xsim.plan.comm import CommPlan, lower_plan
@@ -17,11 +16,12 @@ from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Reshard, Sche
 from xsim.plan.gradients import gradient_buckets
 from xsim.plan.groups import Holder
 from xsim.plan.judge import verify_move, verify_reduce
-from xsim.plan.layout import Layout, even_cuts
+from xsim.plan.layout import Layout
 from xsim.plan.route import Order, routes, scheduled
 from xsim.plan.workload import Action, Body, Move, Program, Sync, Workload
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
+from xsim.spec.shares import share_cuts
 
 __all__ = ["lower", "lower_comm"]
 
@@ -51,7 +51,7 @@ def lower(
     places = tuple(_places(plan, schedule.order))
     wires = _Wires(scenario, reshard, collective, site, verify)
     syncs, ready = _syncs(plan, places, wires)
-    bodies = Bodies(scenario, compute, collective, site.fabric, verify)
+    bodies = Bodies(scenario, compute, collective, site, verify)
     return Workload(_programs(places, bodies, ready), tuple(_moves(plan, places, wires)), syncs)
 
 
@@ -60,11 +60,10 @@ def lower_comm(
     parties: Sequence[Sequence[int]],
     *,
     collective: CollectiveAlgorithm,
-    fabric: Fabric,
-    element_bytes: int = 1,
+    site: Site,
 ) -> TransferGraph:
-    """The transfers of ``plan``, its collectives expanded by ``collective``."""
-    return lower_plan(plan, parties, lambda step: collective.expand(step, fabric), element_bytes)
+    """The transfers of ``plan``, its collectives expanded by ``collective``, in elements of ``site.element_bytes``."""
+    return lower_plan(plan, parties, lambda step: collective.expand(step, site), site.element_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +114,7 @@ class _Wires:
         return graph, plan.strategy
 
     def _lower(self, plan: CommPlan, parties: Sequence[Sequence[int]]) -> TransferGraph:
-        element_bytes = self.scenario.dtype_bytes
-        return lower_comm(
-            plan, parties, collective=self.collective, fabric=self.site.fabric, element_bytes=element_bytes
-        )
+        return lower_comm(plan, parties, collective=self.collective, site=self.site)
 
 
 @contextmanager
@@ -159,12 +155,19 @@ def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tup
     syncs: list[Sync] = []
     ready: list[defaultdict[int, tuple[int, ...]]] = [defaultdict(tuple) for _ in places]
     for number, bucket in enumerate(gradient_buckets(wires.scenario.model, holders, most)):
-        graph, strategy = wires.reduce([Layout.even(holders[i].ranks, bucket.size) for i in bucket.members])
+        layers = len(bucket.layers) if bucket.kind == "dense" else 0
         programs = tuple(owners[i] for i in bucket.members)
+        layouts = [_cut(places[program].devices, bucket.size, layers) for program in programs]
+        graph, strategy = wires.reduce(layouts)
         syncs.append(Sync(programs, bucket.kind, bucket.layers, bucket.size * own_bytes, graph, strategy))
         for program, layer in zip(programs, bucket.after, strict=True):
             ready[program][layer] += (number,)
     return tuple(syncs), [dict(own) for own in ready]
+
+
+def _cut(group: DeviceGroup, size: int, layers: int = 0) -> Layout:
+    """How the group cuts ``size`` things among its ranks."""
+    return Layout(group.ranks, share_cuts(size, group.tp, group.tp_shares), layers=layers)
 
 
 def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Iterator[Move]:
@@ -197,5 +200,5 @@ def _activation(place: _Place, shared: range, scenario: Scenario) -> Layout:
     model, ranks = scenario.model, place.devices.ranks
     row = len(shared) * model.hidden  # the sequence is the outermost axis
     if place.spec.sequence_parallel:
-        return Layout(ranks, tuple(cut * row for cut in even_cuts(model.seq_len, len(ranks))))
+        return Layout(ranks, tuple(cut * row for cut in _cut(place.devices, model.seq_len).cuts))
     return Layout.even(ranks, model.seq_len * row, replicated=True)

@@ -116,7 +116,7 @@ class Move:
 
     Attributes:
         kind: ``F`` activations, ``B`` their gradients.
-        strategy: Which resharding strategy was taken, where one chose among others.
+        strategy: Which way was taken, where the resharding strategy has several (see ``CommPlan``).
     """
 
     source: int
@@ -137,7 +137,7 @@ class Sync:
         kind: ``dense``, ``embedding`` or ``head``: the parameter class.
         layers: Which layers' gradients.
         size_bytes: Of the gradient, over one whole copy.
-        strategy: Which resharding strategy was taken, where one chose among others.
+        strategy: Which way was taken, where the resharding strategy has several (see ``CommPlan``).
     """
 
     programs: tuple[int, ...]
