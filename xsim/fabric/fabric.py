@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xsim.fabric.transfers import TransferGraph
 from xsim.spec.cluster import ClusterSpec
 
-__all__ = ["Fabric", "Link", "Topology"]
+__all__ = ["Fabric", "Gate", "Link", "Topology"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,29 @@ class Link:
 
     name: str
     kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """How a rank is tied to other hosts: what its routes to all of them have in common.
+
+    Attributes:
+        out: Links with which every route to another host begins, in order.
+        into: Links with which every route from another host ends, in order.
+        leaf: Number of the switch in between. A route to another host under the same leaf has no further links; any
+            other crosses one of ``up`` of the source and one of ``down`` of the target.
+        up, down: Links from and to the leaf, the same for all ranks under it.
+    """
+
+    out: tuple[int, ...] = ()
+    into: tuple[int, ...] = ()
+    leaf: int = 0
+    up: Sequence[int] = ()
+    down: Sequence[int] = ()
+
+
+def _unknown(_: int) -> Gate:
+    return Gate()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +63,7 @@ class Fabric:
         links: L names and kinds.
         hosts: Host of each rank.
         router: Link indices from one rank to another, in order; empty for a rank to itself. Deterministic.
+        gates: The gate of each rank; one that names no links promises nothing.
     """
 
     bandwidth_bytes_per_s: NDArray[np.float64]
@@ -47,10 +71,15 @@ class Fabric:
     links: tuple[Link, ...]
     hosts: tuple[int, ...]
     router: Callable[[int, int], tuple[int, ...]]
+    gates: Callable[[int], Gate] = _unknown
 
     def route(self, src: int, dst: int) -> tuple[int, ...]:
         """Link indices of the path from rank ``src`` to rank ``dst``."""
         return self.router(src, dst)
+
+    def gate(self, rank: int) -> Gate:
+        """How ``rank`` is tied to other hosts."""
+        return self.gates(rank)
 
     def path_latency_ps(self, src: int, dst: int) -> int:
         """Sum of the latencies on the path."""
