@@ -58,6 +58,7 @@ class _Lanes:
     syncing: Ints
     missing_until: int
     end: int
+    own_ends: tuple[int, ...]
     last_backward: int
 
     def after(self, instant: int) -> _Lanes:
@@ -71,7 +72,8 @@ class _Lanes:
         lanes = [self.computing, self.collective, self.syncing]
         if position is not None:
             lanes += [self.compute[position], self.optimizer[position]]
-        return [*(lane.ravel() for lane in lanes), np.array([self.missing_until, self.end, self.last_backward])]
+        marks = [self.missing_until, self.end, *self.own_ends, self.last_backward]
+        return [*(lane.ravel() for lane in lanes), np.array(marks)]
 
 
 def painted_causes(workload: Workload, timeline: Timeline) -> dict[int, dict[str, int]]:
@@ -94,7 +96,7 @@ def painted_causes(workload: Workload, timeline: Timeline) -> dict[int, dict[str
 
 def _paint(cuts: Ints, own: _Lanes, leader: _Lanes, position: int, backward: int) -> dict[str, int]:
     """Of each piece between two cuts the first condition that holds."""
-    at = cuts[:-1]
+    at, done = cuts[:-1], own.own_ends[position]
     leader_does = [
         (_inside(leader.collective, at), "tp_comm"),
         (_inside(leader.computing, at), "bubble"),
@@ -104,12 +106,12 @@ def _paint(cuts: Ints, own: _Lanes, leader: _Lanes, position: int, backward: int
     layers = [
         (_inside(own.compute[position], at), "compute"),
         (_inside(own.optimizer[position], at), "optimizer"),
-        (_inside(own.computing, at), "straggler_wait"),  # a member has not ended: the next step cannot begin
+        (_inside(own.computing, at) & (at < done), "straggler_wait"),  # a member is slower: the next step waits
         (_inside(own.collective, at), "tp_comm"),
         (at < backward, "bubble"),
         (_inside(own.syncing, at) & (at < own.missing_until), "straggler_wait"),
         (_inside(own.syncing, at), "dp_comm"),
-        *((mask & (at >= own.end) & (at < leader.end), cause) for mask, cause in leader_does),
+        *((mask & (at >= done) & (at < leader.end), cause) for mask, cause in leader_does),
         (at >= leader.end, "straggler_wait"),
     ]
     total = dict.fromkeys(("compute", "optimizer", "tp_comm", "dp_comm", "bubble", "straggler_wait"), 0)
@@ -154,6 +156,7 @@ def _lanes(workload: Workload, timeline: Timeline, index: int) -> _Lanes:
         for sync, times in zip(workload.syncs, timeline.released_ps, strict=True)
         if index in sync.programs
     ]
+    end = int(timeline.end_ps[mine].max())
     return _Lanes(
         compute=tuple(np.concatenate(found[f"compute {position}"]) for position in range(size)),
         optimizer=tuple(np.concatenate(found[f"optimizer {position}"]) for position in range(size)),
@@ -161,9 +164,18 @@ def _lanes(workload: Workload, timeline: Timeline, index: int) -> _Lanes:
         collective=np.concatenate(found["collective"]),
         syncing=np.array([[timeline.reached_ps[index], timeline.synced_ps[index]]]),
         missing_until=max(releases, default=0),
-        end=int(timeline.end_ps[mine].max()),
+        end=end,
+        own_ends=tuple(end - short for short in _short_of_the_slowest(program.bodies["U", 0], size)),
         last_backward=int(timeline.end_ps[mine[np.isin(timeline.kind[mine], ("B", "I", "W"))]].max(initial=0)),
     )
+
+
+def _short_of_the_slowest(update: Body, size: int) -> list[int]:
+    """How much earlier than the group each rank has done its own part, if the update ends with a computation."""
+    if not update.steps or not isinstance(update.steps[-1], Compute):
+        return [0] * size
+    durations = update.steps[-1].durations_ps
+    return [max(durations) - duration for duration in durations]
 
 
 def _spans(timeline: Timeline, rows: Ints, body: Body, steps: list[Compute | Collect]) -> tuple[Ints, Ints]:

@@ -13,7 +13,7 @@ from xsim.fabric.transfers import TransferGraph
 from xsim.families import build, names
 from xsim.plan.collective.ring import Ring
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
-from xsim.plan.contracts import Estimate, Reshard
+from xsim.plan.contracts import CollectiveAlgorithm, Estimate, Reshard
 from xsim.plan.layout import Layout
 from xsim.sim.network.flow import Flow
 from xsim.spec.deployment import DeploymentPlan
@@ -57,6 +57,14 @@ class StandInSite:
         found: Reshard = build("reshard", {"name": name})
         return found
 
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        return names("collective")
+
+    def collective(self, name: str, **options: object) -> CollectiveAlgorithm:
+        found: CollectiveAlgorithm = build("collective", {"name": name, **options})
+        return found
+
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         return 0
 
@@ -70,7 +78,7 @@ class WiredSite(StandInSite):
 
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         def expand(step: Collective) -> TransferGraph:
-            return Ring().expand(step, self.fabric)
+            return Ring().expand(step, self)
 
         graph = lower_plan(plan, (plan.participants(),), expand, element_bytes)
         return Flow().open(self.fabric, 0).solo(graph)
@@ -81,7 +89,7 @@ SITE = StandInSite()
 
 def with_rings(plan: CommPlan, element_bytes: int = 1) -> TransferGraph:
     """``plan`` lowered with rings, all ranks in one party."""
-    return lower_plan(plan, (range(RANKS),), lambda step: Ring().expand(step, FABRIC), element_bytes)
+    return lower_plan(plan, (range(RANKS),), lambda step: Ring().expand(step, SITE), element_bytes)
 
 
 def rank_tuples(most: int, below: int = RANKS) -> st.SearchStrategy[tuple[int, ...]]:

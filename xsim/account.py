@@ -1,8 +1,8 @@
 """The time account: for every rank, each picosecond of the iteration under exactly one cause.
 
 A rank computes or updates; inside an action it waits for slower ranks of its group (``straggler_wait``) or takes part
-in a collective of the group (``tp_comm``); between actions it waits as ``xsim.waits`` says. Every interval is added to
-its own cause, none is what remains of another, and they sum to the makespan.
+in a collective of the group (``tp_comm``); between actions, and at the end, it waits as ``xsim.waits`` says. Every
+interval is added to its own cause, none is what remains of another, and they sum to the makespan.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from xsim.plan.workload import Body, Collect, Compute, Workload
 from xsim.sim.timeline import Timeline
-from xsim.waits import CAUSES, COMPUTE, OPTIMIZER, STRAGGLER_WAIT, TP_COMM, Ints, waits
+from xsim.waits import CAUSES, COMPUTE, OPTIMIZER, STRAGGLER_WAIT, TP_COMM, Ints, early_waits, waits
 
 __all__ = ["OPERATORS", "Account", "account"]
 
@@ -66,9 +66,12 @@ def account(workload: Workload, timeline: Timeline) -> Account:
     operators_ps = np.zeros((len(program), len(operators)), dtype=np.int64)
     operators_ps[:, operators.index("grad_sync")] = _syncing_ps(workload, timeline)[program]
     bodies: dict[Body, _Body] = {}
+    updates = {program.bodies["U", 0] for program in workload.programs}
+    for index, position, start, end, cause in early_waits(workload, timeline):
+        causes_ps[first[index] + position, cause] += end - start
     for index, body, times, collects_ps in _uses(workload, timeline):
         if body not in bodies:
-            bodies[body] = _Body.of(body, sizes[index], operators)
+            bodies[body] = _Body.of(body, sizes[index], operators, last=body in updates)
         rows = slice(first[index], first[index + 1])
         causes_ps[rows] += times * bodies[body].causes_ps
         causes_ps[rows, TP_COMM] += sum(collects_ps)
@@ -93,7 +96,8 @@ class _Body:
     collects: list[int]
 
     @classmethod
-    def of(cls, body: Body, ranks: int, operators: Sequence[str]) -> _Body:
+    def of(cls, body: Body, ranks: int, operators: Sequence[str], *, last: bool) -> _Body:
+        """Of an update (``last``) without what ranks do after their own part of its last step."""
         causes_ps = np.zeros((ranks, len(CAUSES)), dtype=np.int64)
         operators_ps = np.zeros((ranks, len(operators)), dtype=np.int64)
         by_kind: dict[str, list[tuple[int, ...]]] = defaultdict(list)
@@ -105,6 +109,10 @@ class _Body:
             own = each.sum(axis=0)
             operators_ps[:, operators.index(kind)] += own
             causes_ps[:, OPTIMIZER if kind == "optimizer" else COMPUTE] += own
+        followed = body.steps[:-1] if last else body.steps
+        together = [step.durations_ps for step in followed if isinstance(step, Compute)]
+        if together:
+            each = np.array(together, dtype=np.int64)
             causes_ps[:, STRAGGLER_WAIT] += (each.max(axis=1)[:, None] - each).sum(axis=0)
         collects = [operators.index(f"{step.kind}_comm") for step in body.steps if isinstance(step, Collect)]
         return cls(causes_ps, operators_ps, collects)

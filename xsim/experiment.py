@@ -81,7 +81,7 @@ def run(experiment: Experiment) -> Result:
         PlanError: A planner, schedule or strategy broke its contract.
     """
     scenario = experiment.scenario
-    site = _Site(experiment, experiment.topology.build(scenario.cluster))
+    site = _Site(experiment, experiment.topology.build(scenario.cluster), scenario.dtype_bytes)
     deployment = check_deployment(experiment.planner.plan(scenario, site), scenario)
     memory = deployment_memory(scenario, deployment, experiment.schedule.order)
     if experiment.memory == "enforce" and not memory.fits:
@@ -128,10 +128,7 @@ class _Site:
 
     experiment: Experiment
     fabric: Fabric
-
-    @property
-    def element_bytes(self) -> int:
-        return self.experiment.scenario.dtype_bytes
+    element_bytes: int
 
     @property
     def reshards(self) -> tuple[str, ...]:
@@ -141,13 +138,20 @@ class _Site:
         found: Reshard = build("reshard", {"name": name})
         return found
 
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        return names("collective")
+
+    def collective(self, name: str, **options: object) -> CollectiveAlgorithm:
+        found: CollectiveAlgorithm = build("collective", {"name": name, **options})
+        return found
+
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         graph = lower_comm(
             plan,
             [plan.participants()],
             collective=self.experiment.collective,
-            fabric=self.fabric,
-            element_bytes=element_bytes,
+            site=replace(self, element_bytes=element_bytes),
         )
         return self.experiment.network.open(self.fabric, self.experiment.seed).solo(graph)
 

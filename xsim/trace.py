@@ -18,7 +18,7 @@ from xsim.plan.workload import Action, Collect, Program, Workload
 from xsim.sim.timeline import Timeline
 from xsim.spec.cluster import rank_devices, rank_hosts
 from xsim.spec.scenario import Scenario
-from xsim.waits import CAUSES, action_steps, waits
+from xsim.waits import CAUSES, action_steps, early_waits, waits
 
 __all__ = ["trace_events"]
 
@@ -49,6 +49,9 @@ def trace_events(
     columns = (found.program.tolist(), found.start_ps.tolist(), found.end_ps.tolist(), found.cause.tolist())
     for index, start, end, cause in zip(*columns, strict=True):
         waited[index].append((CAUSES[cause], start, end))
+    early: dict[tuple[int, int], list[tuple[str, int, int]]] = {}
+    for index, position, start, end, cause in early_waits(workload, timeline):
+        early.setdefault((index, position), []).append((CAUSES[cause], start, end))
     events: list[Event] = []
     for index, members in shown.items():
         rows: list[int] = np.flatnonzero(timeline.program == index).tolist()
@@ -58,6 +61,8 @@ def trace_events(
             events += [_slice(thread, name, "wait", start, end) for name, start, end in waited[index]]
             for row in rows:
                 events += _action(workload, timeline, row, position, thread)
+            own = early.get((index, position), ())
+            events += [_slice(thread, name, "wait", start, end) for name, start, end in own]
     threads = {index: {"pid": programs[index].replica, "tid": members[0][1]} for index, members in shown.items()}
     return [*events, *_arrows(workload, timeline, threads), *_syncs(workload, timeline, threads)]
 
@@ -87,13 +92,14 @@ def _action(workload: Workload, timeline: Timeline, row: int, position: int, thr
     if timeline.chunk[row]:
         name += f".{timeline.chunk[row]}"
     yield _slice(thread, name, "action", int(timeline.start_ps[row]), int(timeline.end_ps[row]))
-    for step, start, end in action_steps(workload, timeline, row):
+    steps = list(action_steps(workload, timeline, row))
+    for number, (step, start, end) in enumerate(steps, start=1):
         if isinstance(step, Collect):
             yield _slice(thread, f"{step.kind}_comm", "tp_comm", start, end)
             continue
         own_end = start + step.durations_ps[position]
         yield _slice(thread, step.kind, "optimizer" if step.kind == "optimizer" else "compute", start, own_end)
-        if own_end < end:
+        if own_end < end and (timeline.kind[row] != "U" or number < len(steps)):
             yield _slice(thread, "straggler_wait", "wait", own_end, end)
 
 

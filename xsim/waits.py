@@ -4,7 +4,7 @@ The first cause that holds counts. Until the last backward of its replica has en
 ``bubble``. Then, in a gradient sync that its program has reached, for a member of any of the program's syncs that is
 still missing: ``straggler_wait``; with all of them there: ``dp_comm``. With its own work done it shares the cause of
 its replica's last-ending program, whose computation counts as ``bubble``; once the replica has ended, everything is
-``straggler_wait``.
+``straggler_wait``. A rank whose part of the update is smaller than that of its group's slowest is done before it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ __all__ = [
     "TP_COMM",
     "Waits",
     "action_steps",
+    "early_waits",
     "waits",
 ]
 
@@ -67,6 +68,27 @@ def waits(workload: Workload, timeline: Timeline) -> Waits:
     kept = np.flatnonzero(end > start)
     order = kept[np.lexsort((start[kept], program[kept]))]
     return Waits(program[order], start[order], end[order], cause[order])
+
+
+def early_waits(workload: Workload, timeline: Timeline) -> Iterator[tuple[int, int, int, int, int]]:
+    """(program, position in it, start, end, cause) of each wait of a rank from its own end to that of its program.
+
+    Ranks of a program end apart if the parts of its last step, the update, are not equal.
+    """
+    ends = _Ends.of(workload, timeline)
+    for members, leader in _replicas(workload, ends):
+        pieces: list[tuple[int, int, int]] = []
+        for index in members.tolist():
+            step = next(reversed(workload.programs[index].bodies["U", 0].steps), None)
+            if not isinstance(step, Compute) or len(set(step.durations_ps)) == 1:
+                continue
+            pieces = pieces or [(0, int(ends.backward_ps[index]), BUBBLE), *_led(workload, timeline, ends, leader)]
+            until = int(ends.own_ps[index])
+            for position, duration in enumerate(step.durations_ps):
+                own = until - max(step.durations_ps) + duration
+                for start, end, cause in pieces:
+                    if max(own, start) < min(until, end):
+                        yield index, position, max(own, start), min(until, end), cause
 
 
 def action_steps(workload: Workload, timeline: Timeline, row: int) -> Iterator[tuple[Compute | Collect, int, int]]:
@@ -150,16 +172,26 @@ def _gaps(timeline: Timeline, ends: _Ends) -> Iterator[_Part]:
 
 def _followed(workload: Workload, timeline: Timeline, ends: _Ends) -> Iterator[_Part]:
     """What the last-ending program of a replica does, for those whose own work is done."""
+    for members, leader in _replicas(workload, ends):
+        alone = np.maximum(ends.own_ps, ends.backward_ps)[members]
+        for start, end, cause in _led(workload, timeline, ends, leader):
+            yield members, np.maximum(start, alone), np.full(len(members), end), cause
+
+
+def _replicas(workload: Workload, ends: _Ends) -> Iterator[tuple[Ints, int]]:
+    """(programs, the one that ends last) of each replica."""
     replica = np.array([program.replica for program in workload.programs])
     for number in np.unique(replica).tolist():
         members = np.flatnonzero(replica == number)
-        leader = int(members[np.argmax(ends.own_ps[members])])
-        alone = np.maximum(ends.own_ps, ends.backward_ps)[members]
-        pieces = [
-            (int(ends.after_ps[leader]), int(ends.complete_ps[leader]), STRAGGLER_WAIT),
-            (int(ends.complete_ps[leader]), int(ends.synced_ps[leader]), DP_COMM),
-        ]
-        for step, start, end in action_steps(workload, timeline, int(ends.last[leader])):
-            pieces.append((start, end, TP_COMM if isinstance(step, Collect) else BUBBLE))
-        for start, end, cause in pieces:
-            yield members, np.maximum(start, alone), np.full(len(members), end), cause
+        yield members, int(members[np.argmax(ends.own_ps[members])])
+
+
+def _led(workload: Workload, timeline: Timeline, ends: _Ends, leader: int) -> list[tuple[int, int, int]]:
+    """(start, end, cause) of what those wait for who wait for ``leader``, from its replica's last backward on."""
+    pieces = [
+        (int(ends.after_ps[leader]), int(ends.complete_ps[leader]), STRAGGLER_WAIT),
+        (int(ends.complete_ps[leader]), int(ends.synced_ps[leader]), DP_COMM),
+    ]
+    for step, start, end in action_steps(workload, timeline, int(ends.last[leader])):
+        pieces.append((start, end, TP_COMM if isinstance(step, Collect) else BUBBLE))
+    return pieces

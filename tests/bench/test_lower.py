@@ -21,7 +21,7 @@ from xsim.spec.scenario import Scenario, check_deployment
 
 GPT3 = model(layers=96, hidden=12288, heads=96, ffn=49152, vocab=51200, seq_len=2048)
 SCENARIO = Scenario(cluster=cluster(*(8,) * 128), model=GPT3, batch=512)
-SITE = StandInSite(Rail().build(SCENARIO.cluster))
+SITE = StandInSite(Rail().build(SCENARIO.cluster), SCENARIO.dtype_bytes)
 PLAN = check_deployment(Uniform(pp=16).plan(SCENARIO, SITE), SCENARIO)
 
 

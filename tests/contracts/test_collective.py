@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies import FABRIC, collectives
+from tests.strategies import SITE, collectives
 from xsim.errors import PlanError
 from xsim.families import members
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
@@ -23,7 +23,7 @@ EACH = pytest.mark.parametrize("algorithm", [pytest.param(cls(), id=name) for na
 @EACH
 @given(collective=collectives())
 def test_every_rank_ends_with_what_the_kind_says(algorithm: CollectiveAlgorithm, collective: Collective) -> None:
-    verify_collective(algorithm.expand(collective, FABRIC), collective)
+    verify_collective(algorithm.expand(collective, SITE), collective)
 
 
 @EACH
@@ -32,7 +32,7 @@ def test_every_rank_ends_with_what_the_kind_says(algorithm: CollectiveAlgorithm,
 def test_any_number_of_ranks_and_any_size(algorithm: CollectiveAlgorithm, kind: CollectiveKind, count: int) -> None:
     for size in (1, count, 2 * count + 1, 17, 131):
         collective = Collective(kind, tuple(range(count)), range(7, 7 + size))
-        verify_collective(algorithm.expand(collective, FABRIC), collective)
+        verify_collective(algorithm.expand(collective, SITE), collective)
 
 
 @EACH
@@ -41,7 +41,7 @@ def test_right_within_a_plan_of_larger_elements(
     algorithm: CollectiveAlgorithm, collective: Collective, element_bytes: int
 ) -> None:
     plan = CommPlan((collective,))
-    graph = lower_plan(plan, (collective.ranks,), lambda step: algorithm.expand(step, FABRIC), element_bytes)
+    graph = lower_plan(plan, (collective.ranks,), lambda step: algorithm.expand(step, SITE), element_bytes)
 
     verify_collective(graph, collective, element_bytes)
 
@@ -52,7 +52,7 @@ def test_bytes_are_at_least_what_the_kind_needs(algorithm: CollectiveAlgorithm, 
     """Each element must leave or reach every rank but one; for a sum that all get, both."""
     needed = len(collective.span) * (len(collective.ranks) - 1) * (2 if collective.kind == "all_reduce" else 1)
 
-    assert int(algorithm.expand(collective, FABRIC).sent_bytes().sum()) >= needed
+    assert int(algorithm.expand(collective, SITE).sent_bytes().sum()) >= needed
 
 
 @EACH
@@ -65,7 +65,7 @@ def test_no_small_damage_to_a_sum_goes_unseen(
     Large enough that no piece is empty: what is done to nothing does no harm.
     """
     collective = Collective("all_reduce", tuple(range(count)), range(size))
-    graph = algorithm.expand(collective, FABRIC)
+    graph = algorithm.expand(collective, SITE)
     row = data.draw(st.sampled_from(np.flatnonzero(graph.stop > graph.start).tolist()))
     stop, add, add_rounds = graph.stop.copy(), graph.add.copy(), graph.add_rounds.copy()
     stop[row] = graph.start[row]

@@ -108,7 +108,8 @@ def test_the_fast_rank_of_a_group_waits_for_the_slowest() -> None:
 
     tp_comm = 10 + 50 + 10 + 10  # the second forward was walked, and slowed by others
     assert causes(found, 1) == {"compute": 18, "optimizer": 6, "tp_comm": tp_comm, "straggler_wait": 4}
-    assert causes(found, 0) == {"compute": 20, "optimizer": 2, "tp_comm": tp_comm, "straggler_wait": 6}
+    # Its part of the update is done 4 before that of rank 1, the last of its replica: bubble.
+    assert causes(found, 0) == {"compute": 20, "optimizer": 2, "tp_comm": tp_comm, "straggler_wait": 2, "bubble": 4}
     assert operators(found, 1) == {
         "attention": 6,
         "mlp": 12,
@@ -116,6 +117,23 @@ def test_the_fast_rank_of_a_group_waits_for_the_slowest() -> None:
         "attention_comm": 60,
         "mlp_comm": 20,
     }
+
+
+def test_a_rank_that_has_updated_shares_the_cause_of_the_last_of_its_replica() -> None:
+    leader, other = two_stages(0, syncs=(0, None)), two_stages(1, syncs=(0, None))[0]
+    backward = (Compute("mlp", (20, 20)),)
+    uneven = program(
+        0, 1, (1, 3), "F0 F1 B0 B1", (Compute("mlp", (10, 10)),), backward, (Compute("optimizer", (2, 40)),)
+    )
+    workload = Workload((leader[0], uneven, other), pipeline([leader[0], uneven]), (sync(0, 2),))
+
+    found = check_account(workload, play(workload, Pace(sync_ps=((30, 30),))))
+
+    # Stage 1 updates from 70 on, rank 1 until 72 and rank 3 until 110. Their replica goes backward until 90; then
+    # stage 0, its last, syncs until 120 and updates until 125.
+    assert found.makespan_ps == 125
+    assert causes(found, 1) == {"compute": 60, "optimizer": 2, "bubble": 10 + (90 - 72) + 5, "dp_comm": 30}
+    assert causes(found, 3) == {"compute": 60, "optimizer": 40, "bubble": 10 + 5, "dp_comm": 10}
 
 
 def test_a_replica_that_ended_waits_for_the_rest() -> None:

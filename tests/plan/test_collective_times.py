@@ -9,6 +9,7 @@ from functools import cache
 
 import pytest
 
+from tests.strategies import StandInSite
 from xsim.fabric.fabric import Fabric, Topology
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.fabric.topology.rail import Rail
@@ -70,7 +71,7 @@ def hosts_of(*sizes: int, scale_up: ScaleUpKind = "nvswitch", topology: Topology
 
 
 def graph(algorithm: CollectiveAlgorithm, kind: CollectiveKind, fabric: Fabric, size: int = S) -> TransferGraph:
-    return algorithm.expand(Collective(kind, tuple(range(len(fabric.hosts))), range(size)), fabric)
+    return algorithm.expand(Collective(kind, tuple(range(len(fabric.hosts))), range(size)), StandInSite(fabric))
 
 
 def seconds(

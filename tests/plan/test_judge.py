@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies import FABRIC, SITE, disjoint_layouts, with_rings
+from tests.strategies import SITE, disjoint_layouts, with_rings
 from xsim.errors import PlanError
 from xsim.fabric.transfers import TransferGraph, concatenate, line, ring
 from xsim.families import members
@@ -112,13 +112,13 @@ class TestCounting:
     @pytest.mark.parametrize("kind", ["all_reduce", "reduce_scatter", "all_gather"])
     def test_a_ring_that_stops_a_round_early(self, kind: CollectiveKind) -> None:
         collective = Collective(kind, (0, 1, 2), range(9))
-        graph = Ring().expand(collective, FABRIC)
+        graph = Ring().expand(collective, SITE)
         with pytest.raises(PlanError):
             verify_collective(replace(graph, rounds=graph.rounds - 1), collective)
 
     def test_a_ring_that_adds_a_round_too_long(self) -> None:
         collective = Collective("all_reduce", (0, 1, 2), range(9))
-        graph = Ring().expand(collective, FABRIC)
+        graph = Ring().expand(collective, SITE)
         with pytest.raises(PlanError, match="more than once"):
             verify_collective(replace(graph, add_rounds=graph.add_rounds + 1), collective)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.strategies import FABRIC, with_rings
+from tests.strategies import SITE, with_rings
 from xsim.errors import PlanError
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.collective.ring import Ring
@@ -66,7 +66,7 @@ def test_a_step_without_rows_hands_on_what_it_waits_for(idle: Transfer | Collect
 
 def test_spans_are_bytes_and_parties_are_kept() -> None:
     graph = lower_plan(
-        CommPlan((Transfer(5, 2, range(3, 7)),)), ((5, 1), (2,)), lambda step: Ring().expand(step, FABRIC), 2
+        CommPlan((Transfer(5, 2, range(3, 7)),)), ((5, 1), (2,)), lambda step: Ring().expand(step, SITE), 2
     )
 
     assert (graph.start.tolist(), graph.stop.tolist()) == ([6], [14])
@@ -81,7 +81,7 @@ def test_a_plan_of_nothing_has_no_rows() -> None:
 
 def test_a_rank_of_no_party_is_an_error() -> None:
     with pytest.raises(PlanError, match="rank 2 takes part in the plan and belongs to no party"):
-        lower_plan(CommPlan((Transfer(0, 2, range(4)),)), ((0,), (1,)), lambda step: Ring().expand(step, FABRIC))
+        lower_plan(CommPlan((Transfer(0, 2, range(4)),)), ((0,), (1,)), lambda step: Ring().expand(step, SITE))
 
 
 def test_two_phases_of_a_thousand_steps_take_no_time() -> None:
@@ -91,6 +91,6 @@ def test_two_phases_of_a_thousand_steps_take_no_time() -> None:
         [Transfer(i, count + i, range(1)) for i in range(count)],
         [Transfer(count + i, (i + 1) % count, range(1)) for i in range(count)],
     )
-    graph = lower_plan(plan, (range(2 * count),), lambda step: Ring().expand(step, FABRIC))
+    graph = lower_plan(plan, (range(2 * count),), lambda step: Ring().expand(step, SITE))
 
     assert len(graph.pred) == 2 * count

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from hypothesis import given
 
-from tests.strategies import FABRIC, rank_tuples
+from tests.strategies import FABRIC, SITE, rank_tuples
 from xsim.errors import SpecError
 from xsim.plan.collective.ring import Ring
 from xsim.plan.comm import Collective, CollectiveKind
@@ -41,14 +41,14 @@ def test_each_host_is_left_once(ranks: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize(("kind", "rounds"), [("all_reduce", 6), ("all_gather", 3), ("reduce_scatter", 3)])
 def test_every_rank_sends_a_piece_a_round(kind: CollectiveKind, rounds: int) -> None:
-    graph = Ring().expand(Collective(kind, (0, 1, 2, 3), range(12)), FABRIC)
+    graph = Ring().expand(Collective(kind, (0, 1, 2, 3), range(12)), SITE)
 
     assert graph.rounds.tolist() == [rounds] * 4
     assert graph.sent_bytes().tolist() == [3 * rounds] * 4
 
 
 def test_a_broadcast_is_a_pipeline_down_the_chain() -> None:
-    graph = Ring(broadcast_pieces=2).expand(Collective("broadcast", (0, 1, 2), range(8), root=1), FABRIC)
+    graph = Ring(broadcast_pieces=2).expand(Collective("broadcast", (0, 1, 2), range(8), root=1), SITE)
 
     assert list(zip(graph.src.tolist(), graph.dst.tolist(), graph.start.tolist(), strict=True)) == [
         (1, 2, 0),
@@ -74,4 +74,4 @@ def test_a_ring_of_no_channels_is_refused() -> None:
 def test_channels_change_no_result(kind: CollectiveKind, channels: int) -> None:
     for count, size in ((1, 5), (2, 1), (5, 3), (9, 100), (12, 77)):
         collective = Collective(kind, tuple(range(count)), range(3, 3 + size))
-        verify_collective(Ring(channels=channels).expand(collective, FABRIC), collective)
+        verify_collective(Ring(channels=channels).expand(collective, SITE), collective)

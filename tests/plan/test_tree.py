@@ -7,11 +7,12 @@ from collections import Counter
 import pytest
 
 from tests.sim.traffic import star
+from tests.strategies import StandInSite
 from xsim.errors import SpecError
 from xsim.plan.collective.tree import Tree
 from xsim.plan.comm import Collective, CollectiveKind
 
-ALONE = star(40)
+ALONE = StandInSite(star(40))
 
 
 def edges(count: int, kind: CollectiveKind = "all_reduce", root: int | None = None) -> list[tuple[int, int, int, int]]:

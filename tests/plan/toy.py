@@ -124,5 +124,5 @@ def lowered(question: Scenario, schedule: Schedule | None = None) -> Workload:
         reshard=Lcm(),
         collective=Ring(),
         compute=Roofline(),
-        site=StandInSite(OneSwitch().build(question.cluster)),
+        site=StandInSite(OneSwitch().build(question.cluster), question.dtype_bytes),
     )

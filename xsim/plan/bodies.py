@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
-from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel
+from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Site
 from xsim.plan.judge import verify_collective
 from xsim.plan.layout import even_cuts
 from xsim.plan.operators import Exchange, ShardedOperator, layer_operators, like_layer, optimizer_operator
@@ -44,7 +43,7 @@ class Bodies:
     scenario: Scenario
     compute: ComputeModel
     collective: CollectiveAlgorithm
-    fabric: Fabric
+    site: Site
     verify: bool = False
     _layers: dict[tuple[_Crew, int, str], tuple[Compute | Exchange, ...]] = field(default_factory=dict)
     _graphs: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], TransferGraph] = field(default_factory=dict)
@@ -146,7 +145,7 @@ class Bodies:
             self._graphs[key] = lower_plan(
                 CommPlan((collective,)),
                 [ranks],
-                lambda step: self.collective.expand(step, self.fabric),
+                lambda step: self.collective.expand(step, self.site),
                 self.scenario.dtype_bytes,
             )
             if self.verify:

@@ -60,6 +60,13 @@ class Site(Protocol):
     def reshard(self, name: str) -> Reshard:
         """The resharding strategy of that name, with its default options; a SpecError if it cannot be had."""
 
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        """Names of all collective algorithms, sorted."""
+
+    def collective(self, name: str, **options: object) -> CollectiveAlgorithm:
+        """The collective algorithm of that name with these options; a SpecError if it cannot be had."""
+
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         """Picoseconds that ``plan`` takes alone on the fabric, all ranks starting together."""
 
@@ -87,8 +94,8 @@ class Reshard(Protocol):
 class CollectiveAlgorithm(Protocol):
     """Turns a collective into transfers."""
 
-    def expand(self, collective: Collective, fabric: Fabric) -> TransferGraph:
-        """Its transfers; one party, spans in the collective's own units (elements)."""
+    def expand(self, collective: Collective, site: Site) -> TransferGraph:
+        """Its transfers; one party, spans in the collective's own units (elements of ``site.element_bytes``)."""
 
 
 class Schedule(Protocol):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from xsim.errors import PlanError
-from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.bodies import Bodies
 from xsim.plan.comm import CommPlan, lower_plan
@@ -49,7 +48,7 @@ def lower(
     places = tuple(_places(plan))
     wires = _Wires(scenario, reshard, collective, site, verify)
     syncs, ready = _syncs(plan, places, wires)
-    bodies = Bodies(scenario, compute, collective, site.fabric, verify)
+    bodies = Bodies(scenario, compute, collective, site, verify)
     return Workload(_programs(plan, places, schedule, bodies, ready), tuple(_moves(plan, places, wires)), syncs)
 
 
@@ -58,11 +57,10 @@ def lower_comm(
     parties: Sequence[Sequence[int]],
     *,
     collective: CollectiveAlgorithm,
-    fabric: Fabric,
-    element_bytes: int = 1,
+    site: Site,
 ) -> TransferGraph:
-    """The transfers of ``plan``, its collectives expanded by ``collective``."""
-    return lower_plan(plan, parties, lambda step: collective.expand(step, fabric), element_bytes)
+    """The transfers of ``plan``, its collectives expanded by ``collective``, in elements of ``site.element_bytes``."""
+    return lower_plan(plan, parties, lambda step: collective.expand(step, site), site.element_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +108,7 @@ class _Wires:
         return graph, plan.strategy
 
     def _lower(self, plan: CommPlan, parties: Sequence[Sequence[int]]) -> TransferGraph:
-        element_bytes = self.scenario.dtype_bytes
-        return lower_comm(
-            plan, parties, collective=self.collective, fabric=self.site.fabric, element_bytes=element_bytes
-        )
+        return lower_comm(plan, parties, collective=self.collective, site=self.site)
 
 
 @contextmanager

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph, line
 from xsim.plan.comm import Collective
+from xsim.plan.contracts import Site
 from xsim.plan.patterns import Steps, even_pieces
 
 __all__ = ["Direct"]
@@ -22,7 +22,7 @@ class Direct:
     for the ranks of a host, not for a thousand.
     """
 
-    def expand(self, collective: Collective, fabric: Fabric) -> TransferGraph:
+    def expand(self, collective: Collective, site: Site) -> TransferGraph:
         ranks, steps = collective.ranks, Steps()
         even = even_pieces(collective.span, len(ranks))
         match collective.kind:

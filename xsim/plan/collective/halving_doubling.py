@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph, line
 from xsim.plan.comm import Collective
+from xsim.plan.contracts import Site
 from xsim.plan.patterns import Steps, even_pieces, host_order
 
 __all__ = ["HalvingDoubling"]
@@ -29,17 +29,17 @@ class HalvingDoubling:
     its own piece the order is that of the pieces.
     """
 
-    def expand(self, collective: Collective, fabric: Fabric) -> TransferGraph:
+    def expand(self, collective: Collective, site: Site) -> TransferGraph:
         ranks, steps = collective.ranks, Steps()
         match collective.kind:
             case "all_reduce":
-                _all_reduce(steps, host_order(ranks, fabric), collective.span)
+                _all_reduce(steps, host_order(ranks, site.fabric), collective.span)
             case "reduce_scatter":
                 _reduce_scatter(steps, ranks, collective.pieces())
             case "all_gather":
                 _all_gather(steps, ranks, collective.pieces())
             case "broadcast":
-                order = host_order(ranks, fabric)
+                order = host_order(ranks, site.fabric)
                 first = order.index(ranks[collective.root or 0])
                 _broadcast(steps, order[first:] + order[:first], collective.span)
         return steps.graph(ranks)

@@ -9,6 +9,7 @@ from itertools import groupby
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph, line
 from xsim.plan.comm import Collective
+from xsim.plan.contracts import Site
 from xsim.plan.layout import Layout, pieces
 from xsim.plan.patterns import Steps, by_host, cycle, even_pieces
 
@@ -31,19 +32,19 @@ class Hierarchical:
     hosts, and an all-gather inside.
     """
 
-    def expand(self, collective: Collective, fabric: Fabric) -> TransferGraph:
-        steps, hosts = Steps(), by_host(collective.ranks, fabric)
+    def expand(self, collective: Collective, site: Site) -> TransferGraph:
+        steps, hosts = Steps(), by_host(collective.ranks, site.fabric)
         match collective.kind:
             case "all_reduce":
                 _all_reduce(steps, hosts, collective.span)
             case "broadcast":
                 _broadcast(steps, hosts, collective.span, collective.ranks[collective.root or 0])
             case "reduce_scatter":
-                runs = _runs(collective, fabric)
+                runs = _runs(collective, site.fabric)
                 steps.add(cycle("reduce_scatter", host, run.shares(host)) for run in runs for host in hosts)
                 steps.add(line(src, dst, span, add=True) for run in runs for src, dst, span in run.shared_out(hosts))
             case "all_gather":
-                runs = _runs(collective, fabric)
+                runs = _runs(collective, site.fabric)
                 steps.add(line(src, dst, span) for run in runs for dst, src, span in run.shared_out(hosts))
                 steps.add(cycle("all_gather", host, run.shares(host)) for run in runs for host in hosts)
         return steps.graph(collective.ranks)

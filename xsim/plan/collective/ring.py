@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import Rows, TransferGraph, concatenate, line
 from xsim.plan.comm import Collective
+from xsim.plan.contracts import Site
 from xsim.plan.patterns import cycle, even_pieces, host_order
 from xsim.spec.checks import at_least
 
@@ -31,13 +31,13 @@ class Ring:
         at_least(self, "channels", 1)
         at_least(self, "broadcast_pieces", 1)
 
-    def expand(self, collective: Collective, fabric: Fabric) -> TransferGraph:
+    def expand(self, collective: Collective, site: Site) -> TransferGraph:
         if len(collective.ranks) == 1 or not collective.span:
             return concatenate((), (collective.ranks,))
         parts: list[tuple[Rows, Sequence[Sequence[int]]]] = []
         count = 0
         for channel in range(self.channels):
-            order = host_order(collective.ranks, fabric, channel, self.channels)
+            order = host_order(collective.ranks, site.fabric, channel, self.channels)
             if collective.kind == "broadcast":
                 span = even_pieces(collective.span, self.channels)[channel]
                 added = list(_chain(order, collective, span, self.broadcast_pieces, count))

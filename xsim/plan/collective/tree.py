@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import Rows, TransferGraph, concatenate, line
 from xsim.plan.comm import Collective
+from xsim.plan.contracts import Site
 from xsim.plan.patterns import Steps, cycle, even_pieces, host_order
 from xsim.spec.checks import at_least
 
@@ -38,8 +38,8 @@ class Tree:
     def __post_init__(self) -> None:
         at_least(self, "pieces", 1)
 
-    def expand(self, collective: Collective, fabric: Fabric) -> TransferGraph:
-        ranks, order = collective.ranks, host_order(collective.ranks, fabric)
+    def expand(self, collective: Collective, site: Site) -> TransferGraph:
+        ranks, order = collective.ranks, host_order(collective.ranks, site.fabric)
         if collective.kind in {"all_gather", "reduce_scatter"}:
             own, steps = dict(zip(ranks, collective.pieces(), strict=True)), Steps()
             steps.add([cycle(collective.kind, order, [own[rank] for rank in order])])

@@ -1,0 +1,64 @@
+"""Every Python process that finds this folder first on its path has its time accounts computed a second time.
+
+That is how commands that a test starts, and their Ray actors, are checked like what a test runs itself: Python imports
+a module of this name when it starts (https://docs.python.org/3/library/site.html). Nothing else is imported before the
+process asks for ``xsim.experiment``.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+LOG = "XSIM_CHECKED_LOG"  # a file: a line per experiment that was checked
+
+
+class _Watched(importlib.abc.Loader):
+    """Loads ``xsim.experiment``, then puts the check in."""
+
+    def __init__(self, loader: importlib.abc.Loader) -> None:
+        self.loader = loader
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.loader.exec_module(module)
+        module.__dict__["account"] = _checked_account(module.__dict__["account"])
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "xsim.experiment":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Watched(spec.loader)
+        return spec
+
+
+def _checked_account(account: Callable[..., Any]) -> Callable[..., Any]:
+    file = Path(__file__).parents[1] / "account_checker.py"
+    spec = importlib.util.spec_from_file_location("account_checker", file)
+    assert spec is not None
+    assert spec.loader is not None
+    checker = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(checker)
+
+    def checked(workload: object, timeline: object) -> Any:
+        found = checker.check_account(workload, timeline, account(workload, timeline))
+        if LOG in os.environ:
+            with open(os.environ[LOG], "a") as log:
+                log.write(f"{os.getpid()} {len(found.ranks)}\n")
+        return found
+
+    return checked
+
+
+sys.meta_path.insert(0, _Finder())
