@@ -27,11 +27,17 @@ SHOWN_OF_FAILURE = ("cluster", "model", "deployment", "reshard", "network", "poi
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is compared of one run; ``fits`` tells whether its memory suffices."""
+    """What is compared of one run; ``fits`` tells whether its memory suffices.
+
+    Attributes:
+        move_optimality, sync_optimality: None in rows of versions that did not have them.
+    """
 
     training_time_s: float
     bubble_time_s: float
     idle_time_s: float
+    move_optimality: float | None
+    sync_optimality: float | None
     fits: bool
 
 
@@ -99,7 +105,14 @@ def failures(table: pa.Table) -> list[Failure]:
 
 
 def _figures(row: Row) -> Figures:
-    return Figures(row["training_time_s"], row["bubble_time_s"], row["idle_time_s"], bool(row["fits"]))
+    return Figures(
+        training_time_s=row["training_time_s"],
+        bubble_time_s=row["bubble_time_s"],
+        idle_time_s=row["idle_time_s"],
+        move_optimality=row.get("move_optimality"),
+        sync_optimality=row.get("sync_optimality"),
+        fits=bool(row["fits"]),
+    )
 
 
 def _case(row: Row, columns: Sequence[str]) -> Case:

@@ -65,7 +65,7 @@ class Bounds:
         layouts = inputs if inputs == outputs else inputs + outputs
         position = {rank: i for i, rank in enumerate(dict.fromkeys(rank for x in layouts for rank in x.ranks))}
         held = tuple((tuple(position[rank] for rank in x.ranks), x.cuts, x.replicated) for x in layouts)
-        key = (len(inputs), held, self._shapes.of(tuple(position)))
+        key = (len(inputs), held, self._shapes.of([x.ranks for x in layouts]))
         if key not in self._known:
             self._known[key] = _bound_ps(_Needs(inputs, outputs), self._fabric, self._element_bytes)
         return self._known[key]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from math import fsum, inf
 from typing import Literal
 
-from xsim.fabric.fabric import Fabric, Gate
+from xsim.fabric.fabric import Fabric
 
 __all__ = ["Border", "Crossings", "Part", "Shapes"]
 
@@ -161,40 +162,67 @@ class Shapes:
 
     fabric: Fabric
     _kinds: dict[Hashable, int] = field(default_factory=dict)
-    _ranks: dict[int, tuple[Gate, int]] = field(default_factory=dict)
+    _leaves: dict[int, int] = field(default_factory=dict)
+    _ranks: dict[int, tuple[tuple[Hashable, ...], int]] = field(default_factory=dict)
     _hosts: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _groups: dict[tuple[int, ...], tuple[int, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
 
-    def of(self, ranks: Sequence[int]) -> Hashable:
-        """The shape of ``ranks`` in this order."""
+    def of(self, groups: Sequence[tuple[int, ...]]) -> Hashable:
+        """The shape of ``groups`` of ranks in this order."""
+        found = [self._group(ranks) for ranks in groups]
+        if len({host for _, hosts, _ in found for host in hosts}) < sum(len(hosts) for _, hosts, _ in found):
+            return "together", self._shape(dict.fromkeys(rank for ranks in groups for rank in ranks))
+        number: dict[int, int] = {}  # groups that share no host share nothing but leaves
+        return "apart", tuple(
+            [(kind, tuple([number.setdefault(leaf, len(number)) for leaf in leaves])) for kind, _, leaves in found]
+        )
+
+    def _group(self, ranks: tuple[int, ...]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """Kind, hosts and leaves of ``ranks``, the latter in the order in which they come."""
+        if ranks not in self._groups:
+            hosts, leaves = dict.fromkeys(map(self.fabric.hosts.__getitem__, ranks)), dict[int, None]()
+            for rank in ranks:
+                leaves[self.fabric.gate(rank).leaf] = None
+            self._groups[ranks] = self._kind(self._shape(ranks)), tuple(hosts), tuple(leaves)
+        return self._groups[ranks]
+
+    def _shape(self, ranks: Collection[int]) -> Hashable:
         number: dict[Hashable, int] = {}
         shape: list[int] = []
         for rank in ranks:
-            gate, kind = self._rank(rank)
-            for label in (("host", self.fabric.hosts[rank]), ("leaf", gate.leaf), *gate.out, *gate.into):
-                shape.append(number.setdefault(label, len(number)))
+            labels, kind = self._rank(rank)
+            shape += [number.setdefault(label, len(number)) for label in labels]
             shape.append(kind)
         hosts = _grouped((self.fabric.hosts[rank], rank) for rank in ranks)
         return tuple(shape), tuple(self._host(tuple(members)) for members in hosts.values() if len(members) > 1)
 
-    def _rank(self, rank: int) -> tuple[Gate, int]:
+    def _rank(self, rank: int) -> tuple[tuple[Hashable, ...], int]:
+        """What may be shared with other ranks, and the kind of it."""
         if rank not in self._ranks:
             gate = self.fabric.gate(rank)
-            links = (gate.out, gate.into, tuple(gate.up), tuple(gate.down))
-            self._ranks[rank] = gate, self._kind(tuple(tuple(map(self._link, part)) for part in links))
+            if gate.leaf not in self._leaves:
+                self._leaves[gate.leaf] = self._kind((self._told(gate.up), self._told(gate.down)))
+            labels = (("host", self.fabric.hosts[rank]), ("leaf", gate.leaf), *gate.out, *gate.into)
+            kind = self._kind((self._told(gate.out), self._told(gate.into), self._leaves[gate.leaf]))
+            self._ranks[rank] = labels, kind
         return self._ranks[rank]
 
     def _host(self, members: tuple[int, ...]) -> int:
         """Kind of what lies between ``members``, all on one host."""
         if members not in self._hosts:
-            routes = [self.fabric.gate(rank).out + self.fabric.gate(rank).into for rank in members]
-            routes += [self.fabric.route(a, b) for a in members for b in members if a != b]
+            gates = [self.fabric.gate(rank) for rank in members]
+            links = [link for gate in gates for link in (*gate.out, *gate.into)]
+            for a, b in permutations(members, 2):
+                links += (-1, *self.fabric.route(a, b))
             number: dict[int, int] = {}
-            shape = tuple(tuple(number.setdefault(link, len(number)) for link in route) for route in routes)
-            self._hosts[members] = self._kind((shape, tuple(map(self._link, number))))
+            shape = tuple([number.setdefault(link, len(number)) for link in links])
+            self._hosts[members] = self._kind((shape, self._told(link for link in number if link >= 0)))
         return self._hosts[members]
 
-    def _link(self, link: int) -> int:
-        return self._kind((float(self.fabric.bandwidth_bytes_per_s[link]), int(self.fabric.latency_ps[link])))
+    def _told(self, links: Iterable[int]) -> tuple[bytes, bytes]:
+        """What the links are, not which."""
+        which = list(links)
+        return self.fabric.bandwidth_bytes_per_s[which].tobytes(), self.fabric.latency_ps[which].tobytes()
 
     def _kind(self, what: Hashable) -> int:
         """One number for all that equal ``what``."""

@@ -116,6 +116,7 @@ class Move:
     Attributes:
         kind: ``F`` activations, ``B`` their gradients.
         strategy: Which resharding strategy was taken, where one chose among others.
+        bound_ps: No plan takes less (``xsim.plan.bound``).
     """
 
     source: int
@@ -125,6 +126,7 @@ class Move:
     target_chunk: int
     graph: TransferGraph
     strategy: str = ""
+    bound_ps: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,6 +139,7 @@ class Sync:
         layers: Which layers' gradients.
         size_bytes: Of the gradient, over one whole copy.
         strategy: Which resharding strategy was taken, where one chose among others.
+        bound_ps: No plan takes less (``xsim.plan.bound``).
     """
 
     programs: tuple[int, ...]
@@ -145,6 +148,7 @@ class Sync:
     size_bytes: int
     graph: TransferGraph
     strategy: str = ""
+    bound_ps: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
