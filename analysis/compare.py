@@ -23,7 +23,9 @@ __all__ = ["main", "show"]
 LEGEND = """\
 fastest: all options whose times print alike; "-": only one ran
 slowest: how many times as long as the fastest the slowest option takes"""
-OPTIMALITY = "least possible time over time alone [%], hand-overs / gradient syncs; 100: no plan is faster"
+OPTIMALITY = """\
+least possible time over time alone [%], hand-overs / gradient syncs
+(100: no plan is faster; above 100: a network without contention lets flows overlap)"""
 MISFIT = "*: does not fit the memory of its devices"
 
 
