@@ -17,10 +17,12 @@ from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Reshard, Sche
 from xsim.plan.gradients import gradient_buckets
 from xsim.plan.groups import Holder
 from xsim.plan.judge import verify_move, verify_reduce
-from xsim.plan.layout import Layout, even_cuts
+from xsim.plan.layout import Layout
+from xsim.plan.route import Order, routes, scheduled
 from xsim.plan.workload import Action, Body, Move, Program, Sync, Workload
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
+from xsim.spec.shares import share_cuts
 
 __all__ = ["lower", "lower_comm"]
 
@@ -44,14 +46,15 @@ def lower(
         verify: Let the judge prove every communication plan, its transfers, and every collective.
 
     Raises:
+        SpecError: The schedule does not serve a pipeline of this shape.
         PlanError: The judge has found one wrong.
     """
-    places = tuple(_places(plan))
+    places = tuple(_places(plan, schedule.order))
     bounds = Bounds(site.fabric, scenario.dtype_bytes)
     wires = _Wires(scenario, reshard, collective, site, verify, bounds)
     syncs, ready = _syncs(plan, places, wires)
     bodies = Bodies(scenario, compute, collective, site, verify)
-    return Workload(_programs(plan, places, schedule, bodies, ready), tuple(_moves(plan, places, wires)), syncs)
+    return Workload(_programs(places, bodies, ready), tuple(_moves(plan, places, wires)), syncs)
 
 
 def lower_comm(
@@ -70,7 +73,9 @@ class _Place:
     """A device group and where the deployment has it; its position among all is its program number.
 
     Attributes:
+        spec: Its stage, with all layers that the groups hold: the mirrored stage's too in a bidirectional schedule.
         samples: Which of each micro-batch it takes.
+        actions: What it does, in order.
     """
 
     replica: int
@@ -79,6 +84,7 @@ class _Place:
     spec: Stage
     devices: DeviceGroup
     samples: range
+    actions: tuple[Action, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,33 +130,22 @@ def _blamed(strategy: Reshard, method: str, layouts: Sequence[Layout]) -> Iterat
         raise PlanError(f"{type(strategy).__name__}.{method} between ranks {between}: {error}") from error
 
 
-def _places(plan: DeploymentPlan) -> Iterator[_Place]:
-    for r, replica in enumerate(plan.replicas):
-        for s, stage in enumerate(replica.stages):
-            cuts = accumulate((group.samples for group in stage.groups), initial=0)
-            for g, (group, samples) in enumerate(zip(stage.groups, pairwise(cuts), strict=True)):
-                yield _Place(r, s, g, stage, group, range(*samples))
+def _places(plan: DeploymentPlan, order: Order) -> Iterator[_Place]:
+    for r, s, stage, actions in scheduled(plan, order):
+        cuts = accumulate((group.samples for group in stage.groups), initial=0)
+        for g, (group, samples) in enumerate(zip(stage.groups, pairwise(cuts), strict=True)):
+            yield _Place(r, s, g, stage, group, range(*samples), actions)
 
 
-def _programs(
-    plan: DeploymentPlan,
-    places: Sequence[_Place],
-    schedule: Schedule,
-    bodies: Bodies,
-    ready: Sequence[Ready],
-) -> tuple[Program, ...]:
-    orders: dict[tuple[int, int, int, int], tuple[Action, ...]] = {}
+def _programs(places: Sequence[_Place], bodies: Bodies, ready: Sequence[Ready]) -> tuple[Program, ...]:
     programs = []
     for place, own_ready in zip(places, ready, strict=True):
-        replica, stage, group = plan.replicas[place.replica], place.spec, place.devices
-        at = (place.stage, len(replica.stages), replica.micro_batches, len(stage.layers))
-        if at not in orders:
-            orders[at] = schedule.order(*at)
+        stage, group = place.spec, place.devices
         by_action: dict[tuple[str, int], Body] = {("U", 0): bodies.update(stage, group)}
         for chunk, layers in enumerate(stage.layers):
-            for kind in sorted({action.kind for action in orders[at]}):
+            for kind in sorted({action.kind for action in place.actions if action.chunk == chunk}):
                 by_action[kind, chunk] = bodies.micro_batch(kind, stage, group, layers, own_ready)
-        programs.append(Program(place.replica, place.stage, place.group, group, orders[at], by_action))
+        programs.append(Program(place.replica, place.stage, place.group, group, place.actions, by_action))
     return tuple(programs)
 
 
@@ -163,12 +158,19 @@ def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tup
     syncs: list[Sync] = []
     ready: list[defaultdict[int, tuple[int, ...]]] = [defaultdict(tuple) for _ in places]
     for number, bucket in enumerate(gradient_buckets(wires.scenario.model, holders, most)):
-        exchange = wires.reduce([Layout.even(holders[i].ranks, bucket.size) for i in bucket.members])
+        layers = len(bucket.layers) if bucket.kind == "dense" else 0
         programs = tuple(owners[i] for i in bucket.members)
+        layouts = [_cut(places[program].devices, bucket.size, layers) for program in programs]
+        exchange = wires.reduce(layouts)
         syncs.append(Sync(programs, bucket.kind, bucket.layers, bucket.size * own_bytes, *exchange))
         for program, layer in zip(programs, bucket.after, strict=True):
             ready[program][layer] += (number,)
     return tuple(syncs), [dict(own) for own in ready]
+
+
+def _cut(group: DeviceGroup, size: int, layers: int = 0) -> Layout:
+    """How the group cuts ``size`` things among its ranks."""
+    return Layout(group.ranks, share_cuts(size, group.tp, group.tp_shares), layers=layers)
 
 
 def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Iterator[Move]:
@@ -177,9 +179,10 @@ def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Ite
     for program, place in enumerate(places):
         programs[place.replica, place.stage].append(program)
     for r, replica in enumerate(plan.replicas):
-        stages, chunks = len(replica.stages), len(replica.stages[0].layers)
-        steps = [(s, chunk) for chunk in range(chunks) for s in range(stages)]
-        for (s, chunk), (t, next_chunk) in pairwise(steps):
+        chunks = len(replica.stages[0].layers)
+        directions = len(places[programs[r, 0][0]].spec.layers) // chunks
+        ways = routes(len(replica.stages), chunks, directions)
+        for (s, chunk), (t, next_chunk) in (hop for route in ways for hop in pairwise(route)):
             for source in programs[r, s]:
                 for target in programs[r, t]:
                     shared = _overlap(places[source].samples, places[target].samples)
@@ -200,5 +203,5 @@ def _activation(place: _Place, shared: range, scenario: Scenario) -> Layout:
     model, ranks = scenario.model, place.devices.ranks
     row = len(shared) * model.hidden  # the sequence is the outermost axis
     if place.spec.sequence_parallel:
-        return Layout(ranks, tuple(cut * row for cut in even_cuts(model.seq_len, len(ranks))))
+        return Layout(ranks, tuple(cut * row for cut in _cut(place.devices, model.seq_len).cuts))
     return Layout.even(ranks, model.seq_len * row, replicated=True)

@@ -9,19 +9,19 @@ parallelism divide it as there. The framework's own memory and fragmentation are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xsim.plan.operators import ShardedOperator, layer_operators, like_layer, optimizer_state_bytes
+from xsim.plan.route import Order, scheduled
 from xsim.plan.workload import Action
 from xsim.spec.cluster import rank_devices
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
+from xsim.spec.shares import share_cuts
 
 __all__ = ["Load", "RankMemory", "Verdict", "deployment_memory", "rank_memory"]
-
-Order = Callable[[int, int, int, int], tuple[Action, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +75,14 @@ class Load:
     """What a device group has to hold: all that its memory need depends on.
 
     Attributes:
-        layers: Of each virtual stage.
+        layers: Of each virtual stage, mirrored ones included.
         actions: Of its schedule; they say how many micro-batches are in flight.
     """
 
     layers: tuple[Sequence[int], ...]
     samples: int
     tp: int
+    shares: tuple[float, ...]
     sequence_parallel: bool
     actions: tuple[Action, ...]
 
@@ -123,8 +124,8 @@ def deployment_memory(scenario: Scenario, plan: DeploymentPlan, order: Order) ->
 def rank_memory(scenario: Scenario, load: Load, index: int) -> RankMemory:
     """The peak need of rank ``index`` of a group that holds ``load``."""
     model, own = scenario.model, scenario.dtype_bytes
-    first, stop = (i * model.held_parameters(_each(load.layers)) // load.tp for i in (index, index + 1))
-    parameters = stop - first
+    held = share_cuts(model.held_parameters(_each(load.layers)), load.tp, load.shares)
+    parameters = held[index + 1] - held[index]
     alike = {layer: like_layer(model, layer) for layer in _each(load.layers)}
     operators = {like: _operators(scenario, load, like, index) for like in set(alike.values())}
     kept = {like: sum(operator.kept_bytes for operator in some) for like, some in operators.items()}
@@ -162,6 +163,7 @@ def _operators(scenario: Scenario, load: Load, layer: int, index: int) -> list[S
         index=index,
         precision=scenario.precision,
         sequence_parallel=load.sequence_parallel,
+        shares=load.shares,
     )
     return [part for part in parts if isinstance(part, ShardedOperator)]
 
@@ -172,16 +174,12 @@ def _each(parts: tuple[Sequence[int], ...]) -> Iterator[int]:
 
 def _loads(plan: DeploymentPlan, order: Order) -> Iterator[tuple[str, Load, tuple[object, ...], tuple[int, ...]]]:
     """Of every device group: its path, its load, a key that equal loads share, and its ranks."""
-    orders: dict[tuple[int, int, int, int], tuple[Action, ...]] = {}
-    for r, replica in enumerate(plan.replicas):
-        for s, stage in enumerate(replica.stages):
-            place = (s, len(replica.stages), replica.micro_batches, len(stage.layers))
-            if place not in orders:
-                orders[place] = order(*place)
-            for g, group in enumerate(stage.groups):
-                load = Load(stage.layers, group.samples, group.tp, stage.sequence_parallel, orders[place])
-                key = (place, stage.layers, group.samples, group.tp, stage.sequence_parallel)
-                yield f"replicas[{r}].stages[{s}].groups[{g}]", load, key, group.ranks
+    for r, s, stage, actions in scheduled(plan, order):
+        replica = plan.replicas[r]
+        place = (s, len(replica.stages), replica.micro_batches)
+        for g, group in enumerate(stage.groups):
+            held = (stage.layers, group.samples, group.tp, group.tp_shares, stage.sequence_parallel)
+            yield f"replicas[{r}].stages[{s}].groups[{g}]", Load(*held, actions), (place, *held), group.ranks
 
 
 def _advice(scenario: Scenario, load: Load, has_bytes: int) -> str:
@@ -205,7 +203,7 @@ def _changes(model: ModelSpec, load: Load) -> Iterator[tuple[Load, str]]:
         yield replace(load, layers=less), f"move {fewer} of its layers to another stage"
     for tp in (load.tp * 2, load.tp * 4, load.tp * 8):
         if tp <= model.heads:
-            yield replace(load, tp=tp), f"spread its layers over {tp} ranks"
+            yield replace(load, tp=tp, shares=()), f"spread its layers over {tp} ranks"
 
 
 def _gb(size_bytes: int) -> str:

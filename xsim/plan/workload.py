@@ -26,7 +26,8 @@ class Action:
         kind: ``F`` forward; ``B`` backward, or its two halves ``I`` (gradients of the input) and, at any later time,
             ``W`` (gradients of the weights); ``U`` optimizer update.
         micro_batch: From 0; 0 for ``U``.
-        chunk: Virtual stage, from 0.
+        chunk: Virtual stage, from 0; in a bidirectional schedule those of the mirrored stage follow
+            (``xsim.plan.route``).
     """
 
     kind: str
@@ -115,7 +116,7 @@ class Move:
 
     Attributes:
         kind: ``F`` activations, ``B`` their gradients.
-        strategy: Which resharding strategy was taken, where one chose among others.
+        strategy: Which way was taken, where the resharding strategy has several (see ``CommPlan``).
         bound_ps: No plan takes less (``xsim.plan.bound``).
     """
 
@@ -138,7 +139,7 @@ class Sync:
         kind: ``dense``, ``embedding`` or ``head``: the parameter class.
         layers: Which layers' gradients.
         size_bytes: Of the gradient, over one whole copy.
-        strategy: Which resharding strategy was taken, where one chose among others.
+        strategy: Which way was taken, where the resharding strategy has several (see ``CommPlan``).
         bound_ps: No plan takes less (``xsim.plan.bound``).
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from xsim.errors import SpecError
@@ -24,7 +24,7 @@ class Blockwise:
 
     Attributes:
         indivisible: What to do where a shard is not whole blocks, as where t does not divide tp_max: cut wherever any
-            shard ends (``cut_points``), which is beyond the published algorithm, or ``refuse``.
+            shard ends (``cut_points``), which is beyond the published algorithm and noted in the plan, or ``refuse``.
     """
 
     indivisible: Literal["cut_points", "refuse"] = "cut_points"
@@ -42,8 +42,8 @@ class Blockwise:
                 f"groups of {degrees} ranks are synchronised, whose shards are not whole blocks",
                 "choose cut_points, or tensor-parallel degrees that divide the largest",
             )
-        blocks = blocks or pieces(cut for layout in layouts for cut in layout.cuts)
+        cuts = blocks or pieces(cut for layout in layouts for cut in layout.cuts)
         calls = [
-            Collective("all_reduce", tuple(layout.owner(block.start) for layout in layouts), block) for block in blocks
+            Collective("all_reduce", tuple(layout.owner(block.start) for layout in layouts), block) for block in cuts
         ]
-        return finished(in_turn(calls), layouts)
+        return replace(finished(in_turn(calls), layouts), strategy="" if blocks else "cut_points")

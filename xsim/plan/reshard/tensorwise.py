@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xsim.plan.blocks import blocks_of, in_turn
 from xsim.plan.comm import Collective, CommPlan, finished, hand_over
@@ -18,9 +18,12 @@ __all__ = ["Tensorwise"]
 class Tensorwise:
     """The blocks of ``blockwise``, each summed in several calls: the same bytes, more latency.
 
+    A device takes part in one call at a time, as there. Calls on many streams at once would share the same ports; what
+    such streams lose to each other on real devices is not modelled.
+
     Attributes:
-        calls: Equal parts, and so calls, per block of a bucket. A bucket knows no operators: 13 stands for those of one
-            layer, and is what the paper counts where ``bucket_bytes`` is the gradient of one layer.
+        calls: Equal parts, and so calls, per block and layer; 13 are the operators of a layer as ETH counts them
+            (section 4.3). A tensor that belongs to no layer takes one call per block.
     """
 
     calls: int = 13
@@ -32,10 +35,12 @@ class Tensorwise:
         return hand_over(source, target)
 
     def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
-        blocks = blocks_of(layouts) or pieces(cut for layout in layouts for cut in layout.cuts)
+        blocks = blocks_of(layouts)
+        count = max(1, self.calls * layouts[0].layers)
+        cuts = blocks or pieces(cut for layout in layouts for cut in layout.cuts)
         calls = [
             Collective("all_reduce", tuple(layout.owner(block.start) for layout in layouts), part)
-            for block in blocks
-            for part in pieces(block.start + cut for cut in even_cuts(len(block), self.calls))
+            for block in cuts
+            for part in pieces(block.start + cut for cut in even_cuts(len(block), count))
         ]
-        return finished(in_turn(calls), layouts)
+        return replace(finished(in_turn(calls), layouts), strategy="" if blocks else "cut_points")
