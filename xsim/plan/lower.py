@@ -11,6 +11,7 @@ from itertools import accumulate, pairwise
 from xsim.errors import PlanError
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.bodies import Bodies
+from xsim.plan.bound import Bounds
 from xsim.plan.comm import CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Reshard, Schedule, Site
 from xsim.plan.gradients import gradient_buckets
@@ -49,7 +50,8 @@ def lower(
         PlanError: The judge has found one wrong.
     """
     places = tuple(_places(plan, schedule.order))
-    wires = _Wires(scenario, reshard, collective, site, verify)
+    bounds = Bounds(site.fabric, scenario.dtype_bytes)
+    wires = _Wires(scenario, reshard, collective, site, verify, bounds)
     syncs, ready = _syncs(plan, places, wires)
     bodies = Bodies(scenario, compute, collective, site, verify)
     return Workload(_programs(places, bodies, ready), tuple(_moves(plan, places, wires)), syncs)
@@ -87,31 +89,32 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Wires:
-    """How tensors get from layout to layout: the transfers, and the strategy that was chosen if one chose."""
+    """How tensors get from layout to layout: transfers, the strategy that was chosen if one chose, and the bound."""
 
     scenario: Scenario
     reshard: Reshard
     collective: CollectiveAlgorithm
     site: Site
     verify: bool
+    bounds: Bounds
 
-    def move(self, source: Layout, target: Layout) -> tuple[TransferGraph, str]:
+    def move(self, source: Layout, target: Layout) -> tuple[TransferGraph, str, int]:
         plan = self.reshard.move(source, target, self.site)
         graph = self._lower(plan, [source.ranks + target.ranks])
         if self.verify:
             with _blamed(self.reshard, "move", (source, target)):
                 verify_move(plan, source, target)
                 verify_move(graph, source, target, self.scenario.dtype_bytes)
-        return graph, plan.strategy
+        return graph, plan.strategy, self.bounds.move_ps(source, target)
 
-    def reduce(self, layouts: Sequence[Layout]) -> tuple[TransferGraph, str]:
+    def reduce(self, layouts: Sequence[Layout]) -> tuple[TransferGraph, str, int]:
         plan = self.reshard.reduce(layouts, self.site)
         graph = self._lower(plan, [layout.ranks for layout in layouts])
         if self.verify:
             with _blamed(self.reshard, "reduce", layouts):
                 verify_reduce(plan, layouts)
                 verify_reduce(graph, layouts, self.scenario.dtype_bytes)
-        return graph, plan.strategy
+        return graph, plan.strategy, self.bounds.reduce_ps(layouts)
 
     def _lower(self, plan: CommPlan, parties: Sequence[Sequence[int]]) -> TransferGraph:
         return lower_comm(plan, parties, collective=self.collective, site=self.site)
@@ -158,8 +161,8 @@ def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tup
         layers = len(bucket.layers) if bucket.kind == "dense" else 0
         programs = tuple(owners[i] for i in bucket.members)
         layouts = [_cut(places[program].devices, bucket.size, layers) for program in programs]
-        graph, strategy = wires.reduce(layouts)
-        syncs.append(Sync(programs, bucket.kind, bucket.layers, bucket.size * own_bytes, graph, strategy))
+        exchange = wires.reduce(layouts)
+        syncs.append(Sync(programs, bucket.kind, bucket.layers, bucket.size * own_bytes, *exchange))
         for program, layer in zip(programs, bucket.after, strict=True):
             ready[program][layer] += (number,)
     return tuple(syncs), [dict(own) for own in ready]

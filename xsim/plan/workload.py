@@ -117,6 +117,7 @@ class Move:
     Attributes:
         kind: ``F`` activations, ``B`` their gradients.
         strategy: Which way was taken, where the resharding strategy has several (see ``CommPlan``).
+        bound_ps: No plan takes less (``xsim.plan.bound``).
     """
 
     source: int
@@ -126,6 +127,7 @@ class Move:
     target_chunk: int
     graph: TransferGraph
     strategy: str = ""
+    bound_ps: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,6 +140,7 @@ class Sync:
         layers: Which layers' gradients.
         size_bytes: Of the gradient, over one whole copy.
         strategy: Which way was taken, where the resharding strategy has several (see ``CommPlan``).
+        bound_ps: No plan takes less (``xsim.plan.bound``).
     """
 
     programs: tuple[int, ...]
@@ -146,6 +149,7 @@ class Sync:
     size_bytes: int
     graph: TransferGraph
     strategy: str = ""
+    bound_ps: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
