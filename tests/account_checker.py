@@ -151,11 +151,6 @@ def _lanes(workload: Workload, timeline: Timeline, index: int) -> _Lanes:
             own = "optimizer" if step.kind == "optimizer" else "compute"
             for position, duration in enumerate(step.durations_ps):
                 found[f"{own} {position}"].append(spans[:, :1] + np.array([0, duration]))
-    releases = [
-        int(times.max())
-        for sync, times in zip(workload.syncs, timeline.released_ps, strict=True)
-        if index in sync.programs
-    ]
     end = int(timeline.end_ps[mine].max())
     return _Lanes(
         compute=tuple(np.concatenate(found[f"compute {position}"]) for position in range(size)),
@@ -163,11 +158,25 @@ def _lanes(workload: Workload, timeline: Timeline, index: int) -> _Lanes:
         computing=np.concatenate(found["computing"]),
         collective=np.concatenate(found["collective"]),
         syncing=np.array([[timeline.reached_ps[index], timeline.synced_ps[index]]]),
-        missing_until=max(releases, default=0),
+        missing_until=_missing_until(workload, timeline, index),
         end=end,
         own_ends=tuple(end - short for short in _short_of_the_slowest(program.bodies["U", 0], size)),
         last_backward=int(timeline.end_ps[mine[np.isin(timeline.kind[mine], ("B", "I", "W"))]].max(initial=0)),
     )
+
+
+def _missing_until(workload: Workload, timeline: Timeline, index: int) -> int:
+    """When the last gradient was complete that the program's syncs depend on.
+
+    Serial: also on whoever syncs earlier with one of those, and so on back.
+    """
+    waits_for = {number for number, sync in enumerate(workload.syncs) if index in sync.programs}
+    if workload.serial_sync:
+        for number in reversed(range(len(workload.syncs))):
+            members = {program for later in waits_for if later > number for program in workload.syncs[later].programs}
+            if members & set(workload.syncs[number].programs):
+                waits_for.add(number)
+    return max((int(timeline.released_ps[number].max()) for number in waits_for), default=0)
 
 
 def _short_of_the_slowest(update: Body, size: int) -> list[int]:
@@ -220,7 +229,9 @@ def _check_program(workload: Workload, timeline: Timeline, index: int, rows: lis
     assert (starts[1:] >= ends[:-1]).all(), f"program {index}: actions overlap"
     reached, synced = int(timeline.reached_ps[index]), int(timeline.synced_ps[index])
     last = int(ends[len(program.actions) - 1])
-    assert reached == last, f"program {index} reaches its syncs at {reached}, its last backward ends at {last}"
+    assert reached in _freed(workload, timeline, index, last), (
+        f"program {index} reaches its syncs at {reached}, its last backward ends at {last}"
+    )
     done_ps = [
         int(time)
         for sync, times in zip(workload.syncs, timeline.done_ps, strict=True)
@@ -231,6 +242,25 @@ def _check_program(workload: Workload, timeline: Timeline, index: int, rows: lis
     assert synced == latest, f"program {index} is synced at {synced}, its syncs end at {latest}"
     if update:
         assert int(starts[-1]) == synced, f"program {index} updates at {starts[-1]}, synced at {synced}"
+
+
+def _freed(workload: Workload, timeline: Timeline, index: int, last: int) -> range:
+    """When a program may go on whose last backward ends at ``last``: at once, or when all that it sent has arrived.
+
+    What has arrived may be used; so the latest use bounds the last arrival.
+    """
+    action = workload.programs[index].actions[-1]
+    sends = [m for m in workload.moves if (m.source, m.kind, m.source_chunk) == (index, action.carries, action.chunk)]
+    if not workload.blocking_sends or not sends:
+        return range(last, last + 1)
+    kinds = ("F",) if action.carries == "F" else ("B", "I")
+    used = [
+        int(timeline.start_ps[row])
+        for move in sends
+        for row in np.flatnonzero((timeline.program == move.target) & (timeline.micro_batch == action.micro_batch))
+        if timeline.kind[row] in kinds and timeline.chunk[row] == move.target_chunk
+    ]
+    return range(last, max(used) + 1)
 
 
 def _check_steps(workload: Workload, timeline: Timeline, row: int) -> None:
@@ -274,12 +304,16 @@ def _check_moves(workload: Workload, timeline: Timeline) -> None:
 
 def _check_sync(workload: Workload, timeline: Timeline, number: int, rows: Mapping[int, list[int]]) -> None:
     sync = workload.syncs[number]
-    released, done = timeline.released_ps[number], timeline.done_ps[number]
+    released, joined, done = timeline.released_ps[number], timeline.joined_ps[number], timeline.done_ps[number]
     for member, program in enumerate(sync.programs):
         name = f"sync {number}, program {program}"
         at = int(released[member])
         assert at <= int(timeline.reached_ps[program]), f"{name}: released at {at}, after its last backward"
-        assert int(done[member]) >= at, f"{name}: done before its own release"
+        earlier = range(number if workload.serial_sync else 0)
+        turn = max((_done_ps(workload, timeline, other, program) for other in earlier), default=0)
+        come = int(joined[member])
+        assert come == max(at, turn), f"{name}: takes part from {come}, has its gradients at {at}, its turn at {turn}"
+        assert int(done[member]) >= come, f"{name}: done before it took part"
         bodies = workload.programs[program].bodies
         announcing = {key for key, body in bodies.items() if Ready(number) in body.steps}
         inside = [
@@ -289,4 +323,10 @@ def _check_sync(workload: Workload, timeline: Timeline, number: int, rows: Mappi
             and int(timeline.start_ps[r]) <= at <= int(timeline.end_ps[r])
         ]
         assert inside or not announcing, f"{name}: released at {at}, outside the actions that complete its gradients"
-    assert int(done.max()) >= int(released.max()), f"sync {number} is done before its last member came"
+    assert int(done.max()) >= int(joined.max()), f"sync {number} is done before its last member came"
+
+
+def _done_ps(workload: Workload, timeline: Timeline, number: int, program: int) -> int:
+    """When ``program`` has the result of sync ``number``; 0 if it is no member."""
+    members = workload.syncs[number].programs
+    return int(timeline.done_ps[number][members.index(program)]) if program in members else 0

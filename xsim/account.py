@@ -36,7 +36,7 @@ class Account:
         operators: Operator kinds: ``OPERATORS``, then others in the order in which they occur.
         operators_ps: R x K. Of a computing kind what the rank itself computed; of ``<kind>_comm`` the collectives that
             belong to that kind; of ``grad_sync`` the time with at least one gradient sync of the rank under way, from
-            the release of its last member to the result, whether hidden behind computation or not.
+            the coming of its last member to the result, whether hidden behind computation or not.
         makespan_ps: The iteration.
     """
 
@@ -164,10 +164,10 @@ def _waited_ps(workload: Workload, timeline: Timeline) -> Ints:
 
 
 def _syncing_ps(workload: Workload, timeline: Timeline) -> Ints:
-    """Length of the union of each program's syncs, from the last member's release to the program's result, P."""
+    """Length of the union of each program's syncs, from the last member's coming to the program's result, P."""
     under_way: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for sync, released, done in zip(workload.syncs, timeline.released_ps, timeline.done_ps, strict=True):
-        start = int(released.max())
+    for sync, joined, done in zip(workload.syncs, timeline.joined_ps, timeline.done_ps, strict=True):
+        start = int(joined.max())
         for program, end in zip(sync.programs, done.tolist(), strict=True):
             under_way[program].append((start, end))
     syncing_ps = np.zeros(len(workload.programs), dtype=np.int64)

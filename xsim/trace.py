@@ -123,11 +123,11 @@ def _arrows(workload: Workload, timeline: Timeline, threads: Mapping[int, Event]
 
 
 def _syncs(workload: Workload, timeline: Timeline, threads: Mapping[int, Event]) -> Iterator[Event]:
-    """A pair per gradient sync and member: from the member's release to its result."""
+    """A pair per gradient sync and member: from the member's coming to its result."""
     for number, sync in enumerate(workload.syncs):
         name = {"name": f"{sync.kind} gradients of layers {sync.layers.start}..{sync.layers.stop - 1}", "cat": "sync"}
-        released, done = timeline.released_ps[number].tolist(), timeline.done_ps[number].tolist()
-        for program, start, end in zip(sync.programs, released, done, strict=True):
+        joined, done = timeline.joined_ps[number].tolist(), timeline.done_ps[number].tolist()
+        for program, start, end in zip(sync.programs, joined, done, strict=True):
             if program in threads:
                 where = {**threads[program], **name, "id": f"{number}/{program}"}
                 args = {"size_bytes": sync.size_bytes} | ({"strategy": sync.strategy} if sync.strategy else {})

@@ -2,9 +2,11 @@
 
 The first cause that holds counts. Until the last backward of its replica has ended a group waits for the pipeline:
 ``bubble``. Then, in a gradient sync that its program has reached, for a member of any of the program's syncs that is
-still missing: ``straggler_wait``; with all of them there: ``dp_comm``. With its own work done it shares the cause of
-its replica's last-ending program, whose computation counts as ``bubble``; once the replica has ended, everything is
-``straggler_wait``. A rank whose part of the update is smaller than that of its group's slowest is done before it.
+still missing: ``straggler_wait``; with all of them there: ``dp_comm``. Where a program takes part in one sync after
+another, who is missing in a sync that a member has to go through first is missing in this one too. With its own work
+done it shares the cause of its replica's last-ending program, whose computation counts as ``bubble``; once the replica
+has ended, everything is ``straggler_wait``. A rank whose part of the update is smaller than that of its group's slowest
+is done before it.
 """
 
 from __future__ import annotations
@@ -153,11 +155,15 @@ def _largest(values: Ints, replica: Ints) -> Ints:
 
 
 def _all_released(workload: Workload, timeline: Timeline) -> Ints:
-    """When every member of every sync of a program had its gradients; 0 without syncs."""
+    """When every member of every sync of a program had its gradients; 0 without syncs.
+
+    Where syncs are serial, those who are missing elsewhere count too if a member has to sync with them first.
+    """
     complete = np.zeros(len(workload.programs), dtype=np.int64)
     for sync, released in zip(workload.syncs, timeline.released_ps, strict=True):
         members = list(sync.programs)
-        complete[members] = np.maximum(complete[members], released.max())
+        last = max(released.max(), complete[members].max()) if workload.serial_sync else released.max()
+        complete[members] = np.maximum(complete[members], last)
     return complete
 
 
@@ -188,10 +194,11 @@ def _replicas(workload: Workload, ends: _Ends) -> Iterator[tuple[Ints, int]]:
 
 def _led(workload: Workload, timeline: Timeline, ends: _Ends, leader: int) -> list[tuple[int, int, int]]:
     """(start, end, cause) of what those wait for who wait for ``leader``, from its replica's last backward on."""
+    backward_ps = int(ends.backward_ps[leader])
     pieces = [
         (int(ends.after_ps[leader]), int(ends.complete_ps[leader]), STRAGGLER_WAIT),
         (int(ends.complete_ps[leader]), int(ends.synced_ps[leader]), DP_COMM),
     ]
     for step, start, end in action_steps(workload, timeline, int(ends.last[leader])):
-        pieces.append((start, end, TP_COMM if isinstance(step, Collect) else BUBBLE))
+        pieces.append((max(start, backward_ps), end, TP_COMM if isinstance(step, Collect) else BUBBLE))
     return pieces

@@ -136,9 +136,13 @@ class Toy:
     def _finish(self, reached: list[int]) -> Timeline:
         syncs = self.workload.syncs
         released = [[self.released[n, p] for p in each.programs] for n, each in enumerate(syncs)]
-        done = [
-            [max(times) + extra for extra in extras] for times, extras in zip(released, self.pace.sync_ps, strict=True)
-        ]
+        joined, done = list[list[int]](), list[list[int]]()
+        free = dict.fromkeys(range(len(reached)), 0)  # of each program, the end of its last sync
+        for each, times, extras in zip(syncs, released, self.pace.sync_ps, strict=True):
+            turns = [free[p] if self.workload.serial_sync else 0 for p in each.programs]
+            joined.append([max(pair) for pair in zip(times, turns, strict=True)])
+            done.append([max(joined[-1]) + extra for extra in extras])
+            free.update(zip(each.programs, done[-1], strict=True))
         synced = list(reached)
         for each, times in zip(syncs, done, strict=True):
             for index, time in zip(each.programs, times, strict=True):
@@ -159,6 +163,7 @@ class Toy:
             reached_ps=np.array(reached, dtype=np.int64),
             synced_ps=np.array(synced, dtype=np.int64),
             released_ps=tuple(np.array(times, dtype=np.int64) for times in released),
+            joined_ps=tuple(np.array(times, dtype=np.int64) for times in joined),
             done_ps=tuple(np.array(times, dtype=np.int64) for times in done),
             makespan_ps=max(row[3] for row in rows),
         )
@@ -204,7 +209,7 @@ def cases(draw: st.DrawFn) -> tuple[Workload, Timeline]:
     for number, each in enumerate(syncs):
         for member in each.programs:
             programs[member] = _announcing(programs[member], number, draw(st.integers(0, 3)))
-    workload = Workload(tuple(programs), pipeline(programs), syncs)
+    workload = Workload(tuple(programs), pipeline(programs), syncs, serial_sync=draw(st.booleans()))
     return workload, Toy(workload, draw(_paces(workload))).play()
 
 

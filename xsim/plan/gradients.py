@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xsim.plan.groups import Holder, dp_groups
 from xsim.spec.model import ModelSpec
 
-__all__ = ["Bucket", "gradient_buckets"]
+__all__ = ["Bucket", "backward_order", "gradient_buckets"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,14 @@ def gradient_buckets(model: ModelSpec, holders: Sequence[Holder], most: int | No
         most: Elements of the largest bucket of more than one layer; None for one bucket per segment.
     """
     return (*_dense(model, holders, most), *_ends(model, holders))
+
+
+def backward_order(buckets: Iterable[Bucket]) -> tuple[Bucket, ...]:
+    """``buckets`` in the one order in which all ranks sync when they do one after another: the last layers first.
+
+    That is about the order in which a backward pass completes them (https://arxiv.org/abs/2006.15704 section 3.2.3).
+    """
+    return tuple(sorted(buckets, key=lambda bucket: bucket.layers.start, reverse=True))
 
 
 def _dense(model: ModelSpec, holders: Sequence[Holder], most: int | None) -> Iterator[Bucket]:

@@ -13,7 +13,7 @@ from xsim.fabric.transfers import TransferGraph
 from xsim.plan.bodies import Bodies
 from xsim.plan.comm import CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Reshard, Schedule, Site
-from xsim.plan.gradients import gradient_buckets
+from xsim.plan.gradients import backward_order, gradient_buckets
 from xsim.plan.groups import Holder
 from xsim.plan.judge import verify_move, verify_reduce
 from xsim.plan.layout import Layout, even_cuts
@@ -49,7 +49,13 @@ def lower(
     wires = _Wires(scenario, reshard, collective, site, verify)
     syncs, ready = _syncs(plan, places, wires)
     bodies = Bodies(scenario, compute, collective, site, verify)
-    return Workload(_programs(plan, places, schedule, bodies, ready), tuple(_moves(plan, places, wires)), syncs)
+    return Workload(
+        programs=_programs(plan, places, schedule, bodies, ready),
+        moves=tuple(_moves(plan, places, wires)),
+        syncs=syncs,
+        serial_sync=plan.serial_sync,
+        blocking_sends=plan.blocking_sends,
+    )
 
 
 def lower_comm(
@@ -159,7 +165,8 @@ def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tup
     most = None if plan.bucket_bytes is None else plan.bucket_bytes // own_bytes
     syncs: list[Sync] = []
     ready: list[defaultdict[int, tuple[int, ...]]] = [defaultdict(tuple) for _ in places]
-    for number, bucket in enumerate(gradient_buckets(wires.scenario.model, holders, most)):
+    buckets = gradient_buckets(wires.scenario.model, holders, most)
+    for number, bucket in enumerate(backward_order(buckets) if plan.serial_sync else buckets):
         graph, strategy = wires.reduce([Layout.even(holders[i].ranks, bucket.size) for i in bucket.members])
         programs = tuple(owners[i] for i in bucket.members)
         syncs.append(Sync(programs, bucket.kind, bucket.layers, bucket.size * own_bytes, graph, strategy))

@@ -149,8 +149,16 @@ class Sync:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """Programs in order of replica, stage, group, and the traffic between them."""
+    """Programs in order of replica, stage, group, and the traffic between them.
+
+    Attributes:
+        serial_sync: A program takes part in its syncs one after the other, in order of their number; else in each as
+            soon as its gradients are complete.
+        blocking_sends: A program that has sent something goes on when it has arrived; else at once.
+    """
 
     programs: tuple[Program, ...]
     moves: tuple[Move, ...]
     syncs: tuple[Sync, ...]
+    serial_sync: bool = False
+    blocking_sends: bool = False

@@ -44,7 +44,7 @@ class Folding:
             _ready_ps(program, courses, before)
             for program, before in zip(workload.programs, self._before_ps, strict=True)
         ]
-        self._released_ps: list[list[int | None]] = [[None] * len(sync.programs) for sync in workload.syncs]
+        self._joined_ps: list[list[int | None]] = [[None] * len(sync.programs) for sync in workload.syncs]
         self._open = [len(sync.programs) for sync in workload.syncs]
         meetings = _Meetings(workload, fabric, contends=contends)
         self._crowded = meetings.crowded
@@ -87,9 +87,9 @@ class Folding:
         for program, _ in self._met_by[move]:
             del self._touching_ps[program][handle]
 
-    def released(self, sync: int, member: int, at_ps: int) -> None:
-        """A member comes to ``sync`` at ``at_ps``."""
-        self._released_ps[sync][member] = at_ps
+    def joined(self, sync: int, member: int, at_ps: int) -> None:
+        """A member takes part in ``sync`` from ``at_ps`` on."""
+        self._joined_ps[sync][member] = at_ps
 
     def left(self, sync: int) -> None:
         """A member has left ``sync``."""
@@ -100,8 +100,8 @@ class Folding:
         if not self._open[sync]:
             return _NEVER_PS
         return min(
-            self._origin_ps[program] + self._ready_ps[program][sync] if released is None else released
-            for program, released in zip(self._syncs[sync].programs, self._released_ps[sync], strict=True)
+            self._origin_ps[program] + self._ready_ps[program][sync] if joined is None else joined
+            for program, joined in zip(self._syncs[sync].programs, self._joined_ps[sync], strict=True)
         )
 
 

@@ -100,6 +100,5 @@ def _check_simulated(plan: DeploymentPlan) -> None:
             raise SpecError(f"deployment.{path}.tp_shares", list(group.tp_shares), problem, "leave it out")
     if plan.zero:
         raise SpecError("deployment.zero", plan.zero, "ZeRO is not simulated yet", "write zero: 0")
-    for name in ("serial_sync", "blocking_sends", "tp_overlap"):
-        if getattr(plan, name):
-            raise SpecError(f"deployment.{name}", True, "it is not simulated yet", "write false")
+    if plan.tp_overlap:
+        raise SpecError("deployment.tp_overlap", True, "it is not simulated yet", "write false")
