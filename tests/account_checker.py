@@ -57,22 +57,28 @@ class _Lanes:
     collective: Ints
     syncing: Ints
     missing_until: int
+    gathering: Ints
+    not_updated_until: int
+    updated: int
     end: int
     own_ends: tuple[int, ...]
     last_backward: int
 
     def after(self, instant: int) -> _Lanes:
         """Without what ended before."""
-        kept = (lane[lane[:, 1] > instant] for lane in (self.computing, self.collective, self.syncing))
-        computing, collective, syncing = kept
-        return replace(self, compute=(), optimizer=(), computing=computing, collective=collective, syncing=syncing)
+        names = ("computing", "collective", "syncing", "gathering")
+        kept = {name: lane[lane[:, 1] > instant] for name in names for lane in (getattr(self, name),)}
+        return replace(self, compute=(), optimizer=(), **kept)
 
     def instants(self, position: int | None = None) -> list[Ints]:
         """All at which something changes, for the group or for one rank of it."""
-        lanes = [self.computing, self.collective, self.syncing]
+        lanes = [self.computing, self.collective, self.syncing, self.gathering]
         if position is not None:
             lanes += [self.compute[position], self.optimizer[position]]
-        marks = [self.missing_until, self.end, *self.own_ends, self.last_backward]
+        marks = [
+            *(self.missing_until, self.not_updated_until, self.updated, self.end, self.last_backward),
+            *self.own_ends,
+        ]
         return [*(lane.ravel() for lane in lanes), np.array(marks)]
 
 
@@ -86,22 +92,22 @@ def painted_causes(workload: Workload, timeline: Timeline) -> dict[int, dict[str
     for members in replicas.values():
         backward = max(lanes[m].last_backward for m in members)
         leader = lanes[max(members, key=lambda m: (lanes[m].end, -m))].after(backward)
-        marks = [*leader.instants(), np.array([0, backward, timeline.makespan_ps])]
+        updated = max(lanes[m].updated for m in members)
+        marks = [*leader.instants(), np.array([0, backward, updated, timeline.makespan_ps])]
         for member in members:
             for position, rank in enumerate(workload.programs[member].devices.ranks):
                 cuts = np.unique(np.concatenate([*lanes[member].instants(position), *marks]))
-                causes[rank] = _paint(cuts, lanes[member], leader, position, backward)
+                causes[rank] = _paint(cuts, lanes[member], leader, position, backward, updated)
     return causes
 
 
-def _paint(cuts: Ints, own: _Lanes, leader: _Lanes, position: int, backward: int) -> dict[str, int]:
+def _paint(cuts: Ints, own: _Lanes, leader: _Lanes, position: int, backward: int, updated: int) -> dict[str, int]:
     """Of each piece between two cuts the first condition that holds."""
     at, done = cuts[:-1], own.own_ends[position]
     leader_does = [
         (_inside(leader.collective, at), "tp_comm"),
         (_inside(leader.computing, at), "bubble"),
-        (_inside(leader.syncing, at) & (at < leader.missing_until), "straggler_wait"),
-        (_inside(leader.syncing, at), "dp_comm"),
+        *_waits_of(leader, at, updated),
     ]
     layers = [
         (_inside(own.compute[position], at), "compute"),
@@ -109,8 +115,7 @@ def _paint(cuts: Ints, own: _Lanes, leader: _Lanes, position: int, backward: int
         (_inside(own.computing, at) & (at < done), "straggler_wait"),  # a member is slower: the next step waits
         (_inside(own.collective, at), "tp_comm"),
         (at < backward, "bubble"),
-        (_inside(own.syncing, at) & (at < own.missing_until), "straggler_wait"),
-        (_inside(own.syncing, at), "dp_comm"),
+        *_waits_of(own, at, updated),
         *((mask & (at >= done) & (at < leader.end), cause) for mask, cause in leader_does),
         (at >= leader.end, "straggler_wait"),
     ]
@@ -122,6 +127,19 @@ def _paint(cuts: Ints, own: _Lanes, leader: _Lanes, position: int, backward: int
         unnamed &= ~mask
     assert not unnamed.any(), f"no cause at {at[unnamed].tolist()} ps"
     return total
+
+
+def _waits_of(who: _Lanes, at: Ints, updated: int) -> list[tuple[Flags, str]]:
+    """What waiting for syncs, and for gathers of parameters, counts as; ``updated``: when its whole replica has."""
+    syncing, gathering = _inside(who.syncing, at), _inside(who.gathering, at)
+    missing = gathering & (at < who.not_updated_until)
+    return [
+        (syncing & (at < who.missing_until), "straggler_wait"),
+        (syncing, "dp_comm"),
+        (missing & (at < updated), "bubble"),
+        (missing, "straggler_wait"),
+        (gathering, "dp_comm"),
+    ]
 
 
 def _inside(intervals: Ints, at: Ints) -> Flags:
@@ -151,28 +169,34 @@ def _lanes(workload: Workload, timeline: Timeline, index: int) -> _Lanes:
             own = "optimizer" if step.kind == "optimizer" else "compute"
             for position, duration in enumerate(step.durations_ps):
                 found[f"{own} {position}"].append(spans[:, :1] + np.array([0, duration]))
-    end = int(timeline.end_ps[mine].max())
+    updated, end = int(timeline.end_ps[mine].max()), int(timeline.ended_ps[index])
+    gathers = any(index in sync.programs for sync in workload.syncs if sync.does == "gather")
+    short = [0] * size if gathers else _short_of_the_slowest(program.bodies["U", 0], size)
     return _Lanes(
         compute=tuple(np.concatenate(found[f"compute {position}"]) for position in range(size)),
         optimizer=tuple(np.concatenate(found[f"optimizer {position}"]) for position in range(size)),
         computing=np.concatenate(found["computing"]),
         collective=np.concatenate(found["collective"]),
         syncing=np.array([[timeline.reached_ps[index], timeline.synced_ps[index]]]),
-        missing_until=_missing_until(workload, timeline, index),
+        missing_until=_missing_until(workload, timeline, index, {"sum", "scatter"}),
+        gathering=np.array([[updated, end]]),
+        not_updated_until=_missing_until(workload, timeline, index, {"gather"}),
+        updated=updated,
         end=end,
-        own_ends=tuple(end - short for short in _short_of_the_slowest(program.bodies["U", 0], size)),
+        own_ends=tuple(end - time for time in short),
         last_backward=int(timeline.end_ps[mine[np.isin(timeline.kind[mine], ("B", "I", "W"))]].max(initial=0)),
     )
 
 
-def _missing_until(workload: Workload, timeline: Timeline, index: int) -> int:
-    """When the last gradient was complete that the program's syncs depend on.
+def _missing_until(workload: Workload, timeline: Timeline, index: int, does: set[str]) -> int:
+    """When the last gradient was complete, or parameter updated, that the program's syncs depend on.
 
     Serial: also on whoever syncs earlier with one of those, and so on back.
     """
-    waits_for = {number for number, sync in enumerate(workload.syncs) if index in sync.programs}
+    alike = [number for number, sync in enumerate(workload.syncs) if sync.does in does]
+    waits_for = {number for number in alike if index in workload.syncs[number].programs}
     if workload.serial_sync:
-        for number in reversed(range(len(workload.syncs))):
+        for number in reversed(alike):
             members = {program for later in waits_for if later > number for program in workload.syncs[later].programs}
             if members & set(workload.syncs[number].programs):
                 waits_for.add(number)
@@ -214,8 +238,8 @@ def check_timeline(workload: Workload, timeline: Timeline) -> None:
     _check_moves(workload, timeline)
     for number in range(len(workload.syncs)):
         _check_sync(workload, timeline, number, rows)
-    latest = int(timeline.end_ps.max())
-    assert timeline.makespan_ps == latest, f"the last action ends at {latest}, makespan {timeline.makespan_ps}"
+    latest = int(timeline.ended_ps.max())
+    assert timeline.makespan_ps == latest, f"the last program ends at {latest}, makespan {timeline.makespan_ps}"
 
 
 def _check_program(workload: Workload, timeline: Timeline, index: int, rows: list[int]) -> None:
@@ -232,16 +256,19 @@ def _check_program(workload: Workload, timeline: Timeline, index: int, rows: lis
     assert reached in _freed(workload, timeline, index, last), (
         f"program {index} reaches its syncs at {reached}, its last backward ends at {last}"
     )
-    done_ps = [
-        int(time)
-        for sync, times in zip(workload.syncs, timeline.done_ps, strict=True)
-        for member, time in zip(sync.programs, times, strict=True)
-        if member == index
-    ]
-    latest = max(reached, *done_ps) if done_ps else reached
+    latest = _last_done(workload, timeline, index, reached, {"sum", "scatter"})
     assert synced == latest, f"program {index} is synced at {synced}, its syncs end at {latest}"
+    ended = int(timeline.ended_ps[index])
+    latest = _last_done(workload, timeline, index, int(ends[-1]), {"gather"})
+    assert ended == latest, f"program {index} ends at {ended}, its update or its gathers at {latest}"
     if update:
         assert int(starts[-1]) == synced, f"program {index} updates at {starts[-1]}, synced at {synced}"
+
+
+def _last_done(workload: Workload, timeline: Timeline, index: int, before: int, does: set[str]) -> int:
+    """When the program has the results of all of its syncs that do so; ``before`` if it has none."""
+    numbers = [number for number, sync in enumerate(workload.syncs) if sync.does in does]
+    return max([before, *(_done_ps(workload, timeline, number, index) for number in numbers)])
 
 
 def _freed(workload: Workload, timeline: Timeline, index: int, last: int) -> range:
@@ -308,22 +335,31 @@ def _check_sync(workload: Workload, timeline: Timeline, number: int, rows: Mappi
     for member, program in enumerate(sync.programs):
         name = f"sync {number}, program {program}"
         at = int(released[member])
-        assert at <= int(timeline.reached_ps[program]), f"{name}: released at {at}, after its last backward"
+        if sync.does == "gather":
+            updated = int(timeline.end_ps[rows[program][-1]])
+            assert at == updated, f"{name}: comes to gather at {at}, has updated at {updated}"
+        else:
+            assert at <= int(timeline.reached_ps[program]), f"{name}: released at {at}, after its last backward"
         earlier = range(number if workload.serial_sync else 0)
         turn = max((_done_ps(workload, timeline, other, program) for other in earlier), default=0)
         come = int(joined[member])
         assert come == max(at, turn), f"{name}: takes part from {come}, has its gradients at {at}, its turn at {turn}"
         assert int(done[member]) >= come, f"{name}: done before it took part"
-        bodies = workload.programs[program].bodies
-        announcing = {key for key, body in bodies.items() if Ready(number) in body.steps}
-        inside = [
-            r
-            for r in rows[program]
-            if (str(timeline.kind[r]), int(timeline.chunk[r])) in announcing
-            and int(timeline.start_ps[r]) <= at <= int(timeline.end_ps[r])
-        ]
-        assert inside or not announcing, f"{name}: released at {at}, outside the actions that complete its gradients"
+        complete = _completing(workload, timeline, number, rows[program])
+        inside = [r for r in complete if int(timeline.start_ps[r]) <= at <= int(timeline.end_ps[r])]
+        assert inside or not complete, f"{name}: released at {at}, outside the actions that complete its gradients"
     assert int(done.max()) >= int(joined.max()), f"sync {number} is done before its last member came"
+
+
+def _completing(workload: Workload, timeline: Timeline, number: int, rows: list[int]) -> list[int]:
+    """Those of a program's actions that may complete its gradients for sync ``number``."""
+    found = []
+    for row in rows:
+        body = workload.programs[int(timeline.program[row])].bodies[str(timeline.kind[row]), int(timeline.chunk[row])]
+        announced = [step for step in body.steps if isinstance(step, Ready)]
+        if any(step.sync + step.every * int(timeline.micro_batch[row]) == number for step in announced):
+            found.append(row)
+    return found
 
 
 def _done_ps(workload: Workload, timeline: Timeline, number: int, program: int) -> int:

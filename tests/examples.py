@@ -64,9 +64,13 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
     chunks = draw(st.sampled_from((1, 1, 2)))
     model = replace(TINY, tied=draw(st.booleans()), seq_len=draw(st.sampled_from((16, 512))))
     ranks = iter(draw(st.permutations(range(20))))
-    replicas = draw(st.integers(1, 3))
+    replicas = [draw(_replicas(ranks, chunks)) for _ in range(draw(st.integers(1, 3)))]
+    zero = draw(st.sampled_from((0, 0, 1, 2)))
+    if zero == 2:
+        replicas = [replace(replica, micro_batches=replicas[0].micro_batches) for replica in replicas]
     plan = DeploymentPlan(
-        replicas=tuple(draw(_replicas(ranks, chunks)) for _ in range(replicas)),
+        replicas=tuple(replicas),
+        zero=zero,
         bucket_bytes=draw(st.sampled_from((None, 1, 50_000))),
         serial_sync=draw(st.booleans()),
         blocking_sends=draw(st.booleans()),

@@ -15,14 +15,15 @@ import numpy as np
 
 from xsim.plan.workload import Body, Collect, Compute, Workload
 from xsim.sim.timeline import Timeline
-from xsim.waits import CAUSES, COMPUTE, OPTIMIZER, STRAGGLER_WAIT, TP_COMM, Ints, early_waits, waits
+from xsim.waits import CAUSES, COMPUTE, OPTIMIZER, STRAGGLER_WAIT, TP_COMM, Ints, early_waits, gathers, waits
 
-__all__ = ["OPERATORS", "Account", "account"]
+__all__ = ["OPERATORS", "SYNCS", "Account", "account"]
 
 OPERATORS = (
     *("attention", "mlp", "layernorm", "embedding", "head", "optimizer"),
-    *("attention_comm", "mlp_comm", "embedding_comm", "head_comm", "grad_sync"),
+    *("attention_comm", "mlp_comm", "embedding_comm", "head_comm", "grad_sync", "grad_gather", "grad_param_comm"),
 )
+SYNCS = {"sum": "grad_sync", "scatter": "grad_gather", "gather": "grad_param_comm"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +37,9 @@ class Account:
         operators: Operator kinds: ``OPERATORS``, then others in the order in which they occur.
         operators_ps: R x K. Of a computing kind what the rank itself computed; of ``<kind>_comm`` the collectives that
             belong to that kind; of ``grad_sync`` the time with at least one gradient sync of the rank under way, from
-            the coming of its last member to the result, whether hidden behind computation or not.
+            the coming of its last member to the result, whether hidden behind computation or not; with optimizer
+            sharding ``grad_gather`` likewise counts those that bring sums to shards, ``grad_param_comm`` those that
+            bring updated parameters back.
         makespan_ps: The iteration.
     """
 
@@ -64,19 +67,22 @@ def account(workload: Workload, timeline: Timeline) -> Account:
     program = np.repeat(np.arange(len(sizes)), sizes)
     causes_ps = _waited_ps(workload, timeline)[program]
     operators_ps = np.zeros((len(program), len(operators)), dtype=np.int64)
-    operators_ps[:, operators.index("grad_sync")] = _syncing_ps(workload, timeline)[program]
-    bodies: dict[Body, _Body] = {}
-    updates = {program.bodies["U", 0] for program in workload.programs}
+    for does, kind in SYNCS.items():
+        operators_ps[:, operators.index(kind)] = _syncing_ps(workload, timeline, does)[program]
+    bodies: dict[tuple[Body, bool], _Body] = {}
+    gathering = gathers(workload)
     for index, position, start, end, cause in early_waits(workload, timeline):
         causes_ps[first[index] + position, cause] += end - start
     for index, body, times, collects_ps in _uses(workload, timeline):
-        if body not in bodies:
-            bodies[body] = _Body.of(body, sizes[index], operators, last=body in updates)
+        last = body is workload.programs[index].bodies["U", 0] and index not in gathering
+        if (body, last) not in bodies:
+            bodies[body, last] = _Body.of(body, sizes[index], operators, last=last)
+        once = bodies[body, last]
         rows = slice(first[index], first[index + 1])
-        causes_ps[rows] += times * bodies[body].causes_ps
+        causes_ps[rows] += times * once.causes_ps
         causes_ps[rows, TP_COMM] += sum(collects_ps)
-        operators_ps[rows] += times * bodies[body].operators_ps
-        np.add.at(operators_ps[rows].T, bodies[body].collects, np.array(collects_ps, dtype=np.int64)[:, None])
+        operators_ps[rows] += times * once.operators_ps
+        np.add.at(operators_ps[rows].T, once.collects, np.array(collects_ps, dtype=np.int64)[:, None])
     ranks = np.array([rank for each in workload.programs for rank in each.devices.ranks], dtype=np.int64)
     order = np.argsort(ranks)
     return Account(ranks[order], program[order], causes_ps[order], operators, operators_ps[order], timeline.makespan_ps)
@@ -163,10 +169,12 @@ def _waited_ps(workload: Workload, timeline: Timeline) -> Ints:
     return waited_ps
 
 
-def _syncing_ps(workload: Workload, timeline: Timeline) -> Ints:
-    """Length of the union of each program's syncs, from the last member's coming to the program's result, P."""
+def _syncing_ps(workload: Workload, timeline: Timeline, does: str) -> Ints:
+    """Length of the union of each program's syncs that do so, from the last member's coming to the result, P."""
     under_way: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for sync, joined, done in zip(workload.syncs, timeline.joined_ps, timeline.done_ps, strict=True):
+        if sync.does != does:
+            continue
         start = int(joined.max())
         for program, end in zip(sync.programs, done.tolist(), strict=True):
             under_way[program].append((start, end))

@@ -14,6 +14,7 @@ from xsim.plan.judge import verify_collective
 from xsim.plan.layout import even_cuts
 from xsim.plan.operators import Exchange, ShardedOperator, layer_operators, like_layer, optimizer_operator
 from xsim.plan.workload import Action, Body, Collect, Compute, Ready
+from xsim.plan.zero import Kept
 from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
 from xsim.spec.deployment import DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
@@ -50,7 +51,7 @@ class Bodies:
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
 
     def micro_batch(
-        self, kind: str, stage: Stage, group: DeviceGroup, layers: range, ready: Mapping[int, tuple[int, ...]]
+        self, kind: str, stage: Stage, group: DeviceGroup, layers: range, ready: Mapping[int, tuple[Ready, ...]]
     ) -> Body:
         """One micro-batch through ``layers``, or its gradients back.
 
@@ -67,21 +68,22 @@ class Bodies:
         if key not in self._bodies:
             steps = {layer: self._steps(crew, group.ranks, layer, kind) for layer in sorted(set(alike))}
             self._bodies[key] = Body(
-                tuple(
-                    step
-                    for layer, syncs in zip(alike, waiting, strict=True)
-                    for step in (*steps[layer], *map(Ready, syncs))
-                )
+                tuple(step for layer, syncs in zip(alike, waiting, strict=True) for step in (*steps[layer], *syncs))
             )
         return self._bodies[key]
 
-    def update(self, stage: Stage, group: DeviceGroup) -> Body:
-        """The optimizer on the parameters of all layers, of which each rank has an even part."""
+    def update(self, stage: Stage, group: DeviceGroup, kept: Mapping[int, Kept]) -> Body:
+        """The optimizer on the parameters of all layers, of which each rank has an even part.
+
+        Args:
+            kept: With optimizer sharding, what each rank keeps and updates instead.
+        """
         scenario, devices = self.scenario, rank_devices(self.scenario.cluster)
         cuts = even_cuts(scenario.model.held_parameters(i for part in stage.layers for i in part), group.tp)
-        operators = (
-            optimizer_operator(stop - start, scenario.optimizer, scenario.precision) for start, stop in pairwise(cuts)
-        )
+        parts = [stop - start for start, stop in pairwise(cuts)]
+        if kept:
+            parts = [kept[rank].parameters for rank in group.ranks]
+        operators = (optimizer_operator(part, scenario.optimizer, scenario.precision) for part in parts)
         durations = tuple(
             self.compute.time_ps(devices[rank], operator, "update")
             for rank, operator in zip(group.ranks, operators, strict=True)

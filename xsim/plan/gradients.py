@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xsim.plan.groups import Holder, dp_groups
+from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.model import ModelSpec
 
-__all__ = ["Bucket", "backward_order", "gradient_buckets"]
+__all__ = ["Bucket", "backward_order", "bucket_elements", "gradient_buckets", "gradient_holders"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,22 @@ class Bucket:
     size: int
     members: tuple[int, ...]
     after: tuple[int, ...]
+
+
+def gradient_holders(plan: DeploymentPlan) -> list[Holder]:
+    """Every contiguous range of layers that a device group of ``plan`` holds, in order of replica, stage, group."""
+    return [
+        Holder(group.ranks, layers)
+        for replica in plan.replicas
+        for stage in replica.stages
+        for group in stage.groups
+        for layers in stage.layers
+    ]
+
+
+def bucket_elements(plan: DeploymentPlan, dtype_bytes: int) -> int | None:
+    """Elements of the largest bucket of more than one layer; None for one bucket per segment."""
+    return None if plan.bucket_bytes is None else plan.bucket_bytes // dtype_bytes
 
 
 def gradient_buckets(model: ModelSpec, holders: Sequence[Holder], most: int | None) -> tuple[Bucket, ...]:

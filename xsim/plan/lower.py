@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -13,17 +13,18 @@ from xsim.fabric.transfers import TransferGraph
 from xsim.plan.bodies import Bodies
 from xsim.plan.comm import CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Reshard, Schedule, Site
-from xsim.plan.gradients import backward_order, gradient_buckets
-from xsim.plan.groups import Holder
-from xsim.plan.judge import verify_move, verify_reduce
+from xsim.plan.gradients import backward_order, bucket_elements, gradient_buckets, gradient_holders
+from xsim.plan.judge import verify_gather, verify_move, verify_reduce, verify_reduce_scatter
 from xsim.plan.layout import Layout, even_cuts
-from xsim.plan.workload import Action, Body, Move, Program, Sync, Workload
+from xsim.plan.shards import shard_layout
+from xsim.plan.workload import Action, Body, Move, Program, Ready, Sync, Workload
+from xsim.plan.zero import kept_states
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
 
 __all__ = ["lower", "lower_comm"]
 
-Ready = dict[int, tuple[int, ...]]
+Complete = dict[int, tuple[Ready, ...]]
 
 
 def lower(
@@ -97,24 +98,40 @@ class _Wires:
 
     def move(self, source: Layout, target: Layout) -> tuple[TransferGraph, str]:
         plan = self.reshard.move(source, target, self.site)
-        graph = self._lower(plan, [source.ranks + target.ranks])
-        if self.verify:
-            with _blamed(self.reshard, "move", (source, target)):
-                verify_move(plan, source, target)
-                verify_move(graph, source, target, self.scenario.dtype_bytes)
-        return graph, plan.strategy
+        return self._proven("move", plan, (source.ranks + target.ranks,), (source, target), verify_move, source, target)
 
     def reduce(self, layouts: Sequence[Layout]) -> tuple[TransferGraph, str]:
         plan = self.reshard.reduce(layouts, self.site)
-        graph = self._lower(plan, [layout.ranks for layout in layouts])
+        return self._proven("reduce", plan, _parties(layouts), layouts, verify_reduce, layouts)
+
+    def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout) -> tuple[TransferGraph, str]:
+        plan = self.reshard.reduce_scatter(layouts, shards, self.site)
+        return self._proven("reduce_scatter", plan, _parties(layouts), layouts, verify_reduce_scatter, layouts, shards)
+
+    def gather(self, shards: Layout, layouts: Sequence[Layout]) -> tuple[TransferGraph, str]:
+        plan = self.reshard.gather(shards, layouts, self.site)
+        return self._proven("gather", plan, _parties(layouts), layouts, verify_gather, shards, layouts)
+
+    def _proven(
+        self,
+        method: str,
+        plan: CommPlan,
+        parties: Sequence[Sequence[int]],
+        between: Sequence[Layout],
+        verify: Callable[..., None],
+        *layouts: object,
+    ) -> tuple[TransferGraph, str]:
+        """The transfers of ``plan`` and who chose it, if asked after both have passed ``verify`` on ``layouts``."""
+        graph = lower_comm(plan, parties, collective=self.collective, site=self.site)
         if self.verify:
-            with _blamed(self.reshard, "reduce", layouts):
-                verify_reduce(plan, layouts)
-                verify_reduce(graph, layouts, self.scenario.dtype_bytes)
+            with _blamed(self.reshard, method, between):
+                verify(plan, *layouts)
+                verify(graph, *layouts, self.scenario.dtype_bytes)
         return graph, plan.strategy
 
-    def _lower(self, plan: CommPlan, parties: Sequence[Sequence[int]]) -> TransferGraph:
-        return lower_comm(plan, parties, collective=self.collective, site=self.site)
+
+def _parties(layouts: Sequence[Layout]) -> list[tuple[int, ...]]:
+    return [layout.ranks for layout in layouts]
 
 
 @contextmanager
@@ -140,16 +157,17 @@ def _programs(
     places: Sequence[_Place],
     schedule: Schedule,
     bodies: Bodies,
-    ready: Sequence[Ready],
+    ready: Sequence[Complete],
 ) -> tuple[Program, ...]:
     orders: dict[tuple[int, int, int, int], tuple[Action, ...]] = {}
+    kept = kept_states(bodies.scenario, plan) if plan.zero else {}
     programs = []
     for place, own_ready in zip(places, ready, strict=True):
         replica, stage, group = plan.replicas[place.replica], place.spec, place.devices
         at = (place.stage, len(replica.stages), replica.micro_batches, len(stage.layers))
         if at not in orders:
             orders[at] = schedule.order(*at)
-        by_action: dict[tuple[str, int], Body] = {("U", 0): bodies.update(stage, group)}
+        by_action: dict[tuple[str, int], Body] = {("U", 0): bodies.update(stage, group, kept)}
         for chunk, layers in enumerate(stage.layers):
             for kind in sorted({action.kind for action in orders[at]}):
                 by_action[kind, chunk] = bodies.micro_batch(kind, stage, group, layers, own_ready)
@@ -157,22 +175,37 @@ def _programs(
     return tuple(programs)
 
 
-def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tuple[tuple[Sync, ...], list[Ready]]:
-    """The gradient syncs and, of each program, which are ready after the backward pass of which layer."""
+def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tuple[tuple[Sync, ...], list[Complete]]:
+    """The gradient syncs and, of each program, which are ready after the backward pass of which layer.
+
+    With optimizer sharding (ZeRO) each is two: shards of the sums before the update, and of parameters after it. If
+    gradients are sharded too, no rank may keep its own, and there is a first half for every micro-batch (section 5.2 of
+    https://arxiv.org/abs/1910.02054; https://github.com/deepspeedai/DeepSpeed/issues/373).
+    """
     owners = [program for program, place in enumerate(places) for _ in place.spec.layers]
-    holders = [Holder(place.devices.ranks, layers) for place in places for layers in place.spec.layers]
+    holders = gradient_holders(plan)
     own_bytes = wires.scenario.dtype_bytes
-    most = None if plan.bucket_bytes is None else plan.bucket_bytes // own_bytes
-    syncs: list[Sync] = []
-    ready: list[defaultdict[int, tuple[int, ...]]] = [defaultdict(tuple) for _ in places]
-    buckets = gradient_buckets(wires.scenario.model, holders, most)
-    for number, bucket in enumerate(backward_order(buckets) if plan.serial_sync else buckets):
-        graph, strategy = wires.reduce([Layout.even(holders[i].ranks, bucket.size) for i in bucket.members])
+    buckets = gradient_buckets(wires.scenario.model, holders, bucket_elements(plan, own_bytes))
+    if plan.serial_sync:
+        buckets = backward_order(buckets)
+    every = len(buckets) if plan.zero >= 2 else 0
+    before: list[Sync] = []
+    after: list[Sync] = []
+    ready: list[defaultdict[int, tuple[Ready, ...]]] = [defaultdict(tuple) for _ in places]
+    for number, bucket in enumerate(buckets):
+        layouts = [Layout.even(holders[i].ranks, bucket.size) for i in bucket.members]
         programs = tuple(owners[i] for i in bucket.members)
-        syncs.append(Sync(programs, bucket.kind, bucket.layers, bucket.size * own_bytes, graph, strategy))
+        what = (programs, bucket.kind, bucket.layers, bucket.size * own_bytes)
+        if plan.zero:
+            shards = shard_layout(layouts)
+            before.append(Sync(*what, *wires.reduce_scatter(layouts, shards), does="scatter"))
+            after.append(Sync(*what, *wires.gather(shards, layouts), does="gather"))
+        else:
+            before.append(Sync(*what, *wires.reduce(layouts)))
         for program, layer in zip(programs, bucket.after, strict=True):
-            ready[program][layer] += (number,)
-    return tuple(syncs), [dict(own) for own in ready]
+            ready[program][layer] += (Ready(number, every),)
+    times = plan.replicas[0].micro_batches if every else 1
+    return (*before * times, *after), [dict(own) for own in ready]
 
 
 def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Iterator[Move]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from xsim.fabric.transfers import TransferGraph
 from xsim.spec.deployment import DeviceGroup
@@ -74,9 +75,14 @@ class Collect:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The group's part of gradient sync number ``sync`` is complete; counts in the last micro-batch only."""
+    """The group's part of gradient sync number ``sync`` is complete; counts in the last micro-batch only.
+
+    Attributes:
+        every: If above 0 there is a sync for each micro-batch m, number ``sync + every * m``, and it counts in all.
+    """
 
     sync: int
+    every: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,14 +135,17 @@ class Move:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sync:
-    """One gradient synchronisation.
+    """One gradient synchronisation, or what optimizer sharding makes of it.
 
     Attributes:
-        programs: Its members as program numbers; member i is party i of the graph.
+        programs: Its members as program numbers; member i is party i of the graph. They come to it when their gradients
+            are complete, to a gather when they have updated.
         kind: ``dense``, ``embedding`` or ``head``: the parameter class.
         layers: Which layers' gradients.
         size_bytes: Of the gradient, over one whole copy.
         strategy: Which resharding strategy was taken, where one chose among others.
+        does: ``sum`` gives every member the sum of the gradients; ``scatter`` each rank that of its shard, and
+            ``gather`` all members the parameters that the ranks have updated on their shards.
     """
 
     programs: tuple[int, ...]
@@ -145,6 +154,7 @@ class Sync:
     size_bytes: int
     graph: TransferGraph
     strategy: str = ""
+    does: Literal["sum", "scatter", "gather"] = "sum"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

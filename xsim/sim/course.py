@@ -24,7 +24,7 @@ class Course:
         spans_ps: The same as rows (begin, end), n x 2.
         resume_ps: Where it stands after the first k collectives: 0, then ``ends_ps``; n + 1.
         least_ps: What lies before that point takes at least this long, whatever else is on the wires, n + 1.
-        ready: (sync, collectives before it, instant) of each gradient that the body completes.
+        ready: (announcement, collectives before it, instant) of each gradient that the body completes.
         duration_ps: Of the whole.
         least_total_ps: The least that the whole takes.
     """
@@ -35,7 +35,7 @@ class Course:
     spans_ps: NDArray[np.int64]
     resume_ps: tuple[int, ...]
     least_ps: tuple[int, ...]
-    ready: tuple[tuple[int, int, int], ...]
+    ready: tuple[tuple[Ready, int, int], ...]
     duration_ps: int
     least_total_ps: int
 
@@ -43,6 +43,18 @@ class Course:
     def collects_ps(self) -> tuple[int, ...]:
         """What each collective takes."""
         return tuple(end - start for start, end in zip(self.starts_ps, self.ends_ps, strict=True))
+
+    def completes(self, micro_batch: int, *, last: bool) -> list[tuple[int, int, int]]:
+        """(sync, collectives before it, instant) of each gradient that is complete with this micro-batch.
+
+        Args:
+            last: It is the last one that goes back through these layers.
+        """
+        return [
+            (step.sync + step.every * micro_batch, collects, at_ps)
+            for step, collects, at_ps in self.ready
+            if last or step.every
+        ]
 
 
 def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Callable[[TransferGraph], int]) -> Course:
@@ -54,7 +66,7 @@ def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Cal
         least_ps: What it takes at least, in any company.
     """
     graphs, starts, ends, least = list[TransferGraph](), list[int](), list[int](), [0]
-    ready: list[tuple[int, int, int]] = []
+    ready: list[tuple[Ready, int, int]] = []
     now_ps = sure_ps = 0
     for step in body.steps:
         if isinstance(step, Compute):
@@ -62,7 +74,7 @@ def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Cal
             now_ps += slowest
             sure_ps += slowest
         elif isinstance(step, Ready):
-            ready.append((step.sync, len(graphs), now_ps))
+            ready.append((step, len(graphs), now_ps))
         elif isinstance(step, Collect):
             graphs.append(step.graph)
             starts.append(now_ps)

@@ -163,21 +163,25 @@ class _Run:
         self.log.reached_ps[index] = self.now_ps
         yield self.env.all_of(self.syncs.ends(index))
         self.log.synced_ps[index] = self.now_ps
-        yield from self._perform(index, program, len(program.actions), Action("U", 0), ready=False)
+        yield from self._perform(index, program, len(program.actions), Action("U", 0), last=False)
+        self.position[index] = "its gathers of parameters"
+        yield self.env.all_of(self.syncs.gather(index))
+        self.log.ended_ps[index] = self.now_ps
 
-    def _perform(self, index: int, program: Program, number: int, action: Action, ready: bool) -> Steps:
+    def _perform(self, index: int, program: Program, number: int, action: Action, last: bool) -> Steps:
         """One action: as far as its links are surely quiet in one timeout, else collective by collective."""
         body = program.bodies[action.kind, action.chunk]
         course = self.courses[body]
-        announced = 0 if ready else len(course.ready)
+        complete = course.completes(action.micro_batch, last=last)
+        announced = 0
         start_ps = now_ps = self.now_ps
         collects: list[Ints] = []
         done = 0
         while True:
             shift_ps = now_ps - course.resume_ps[done]
             ahead = self._foldable(index, number, course, done, now_ps)
-            while announced < len(course.ready) and course.ready[announced][1] <= ahead:
-                sync, _, at_ps = course.ready[announced]
+            while announced < len(complete) and complete[announced][1] <= ahead:
+                sync, _, at_ps = complete[announced]
                 self.syncs.release(sync, index, shift_ps + at_ps)
                 announced += 1
             if ahead == len(course.graphs) and not collects:

@@ -21,7 +21,8 @@ class Syncs:
 
     Where syncs are serial, a program takes part in its own in order of their number: in one when its gradients are
     complete and it has the result of the one before. All members keep to one order, so nobody waits for ever: of the
-    syncs that are not over, all members of the first have been through those before it.
+    syncs that are not over, all members of the first have been through those before it. Gathers have the highest
+    numbers: what they wait for besides, an update, waits for none of them.
 
     Attributes:
         waiting: By (handle, party), what happens when the network reports that party.
@@ -32,22 +33,31 @@ class Syncs:
     ) -> None:
         self._workload, self._network, self._env, self._log, self._folding = workload, network, env, log, folding
         self._handles = [network.submit(sync.graph) for sync in workload.syncs]
-        self._ends: dict[int, list[Due]] = defaultdict(list)
+        self._ends: dict[tuple[int, bool], list[Due]] = defaultdict(list)
+        self._gathers: dict[int, list[int]] = defaultdict(list)
         self._turns: dict[int, deque[int]] = defaultdict(deque)
         self.waiting: dict[tuple[int, int], Due] = {}
         for number, sync in enumerate(workload.syncs):
             for member, program in enumerate(sync.programs):
                 end = self.waiting[self._handles[number], member] = Due(env)
                 end.callbacks.append(partial(self._left, number, member))
-                self._ends[program].append(end)
+                self._ends[program, sync.does == "gather"].append(end)
+                if sync.does == "gather":
+                    self._gathers[program].append(number)
                 self._turns[program].append(number)
 
     def ends(self, program: int) -> list[Due]:
-        """What ``program`` waits for: the results of its syncs."""
-        return self._ends[program]
+        """What ``program`` waits for before it updates: the results of its syncs."""
+        return self._ends[program, False]
+
+    def gather(self, program: int) -> list[Due]:
+        """``program`` has updated and comes to its gathers of parameters; what it then waits for."""
+        for number in self._gathers[program]:
+            self.release(number, program, int(self._env.now))
+        return self._ends[program, True]
 
     def release(self, number: int, program: int, at_ps: int) -> None:
-        """``program`` has its gradients for sync ``number`` from ``at_ps`` on, which may lie ahead."""
+        """``program`` has what it gives to sync ``number`` from ``at_ps`` on, which may lie ahead."""
         member = self._workload.syncs[number].programs.index(program)
         self._log.released_ps[number][member] = at_ps
         if not self._workload.serial_sync or self._turns[program][0] == number:

@@ -33,7 +33,9 @@ class Timeline:
         reached_ps: When each program had ended its last backward, and with blocking sends what it sent had arrived, and
             it began to wait for its gradient syncs, P.
         synced_ps: When all of its gradient syncs were done; ``reached_ps`` if it has none, P.
-        released_ps: Per sync, when each member's gradients were complete, in the sync's member order.
+        ended_ps: When each program had ended: its update, and its gathers of parameters if it has any, P.
+        released_ps: Per sync, when each member's gradients were complete, for a gather when it had updated, in the
+            sync's member order.
         joined_ps: Per sync, from when on each member took part: then, or where syncs are serial when its turn came.
         done_ps: Per sync, when each member had the result.
         makespan_ps: When the last program ended: the training time.
@@ -50,6 +52,7 @@ class Timeline:
     folded: Mapping[Body, tuple[int, ...]]
     reached_ps: Ints
     synced_ps: Ints
+    ended_ps: Ints
     released_ps: tuple[Ints, ...]
     joined_ps: tuple[Ints, ...]
     done_ps: tuple[Ints, ...]
@@ -64,7 +67,7 @@ class Log:
 
     def __init__(self, workload: Workload) -> None:
         programs = len(workload.programs)
-        self.reached_ps, self.synced_ps = [-1] * programs, [-1] * programs
+        self.reached_ps, self.synced_ps, self.ended_ps = [-1] * programs, [-1] * programs, [-1] * programs
         self.released_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
         self.joined_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
         self.done_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
@@ -95,8 +98,9 @@ class Log:
             folded=folded,
             reached_ps=np.array(self.reached_ps, dtype=np.int64),
             synced_ps=np.array(self.synced_ps, dtype=np.int64),
+            ended_ps=np.array(self.ended_ps, dtype=np.int64),
             released_ps=tuple(np.array(times, dtype=np.int64) for times in self.released_ps),
             joined_ps=tuple(np.array(times, dtype=np.int64) for times in self.joined_ps),
             done_ps=tuple(np.array(times, dtype=np.int64) for times in self.done_ps),
-            makespan_ps=int(ints[4].max()),
+            makespan_ps=max(self.ended_ps),
         )

@@ -98,7 +98,19 @@ def _check_simulated(plan: DeploymentPlan) -> None:
         if group.tp_shares:
             problem = "unequal cuts are not simulated yet"
             raise SpecError(f"deployment.{path}.tp_shares", list(group.tp_shares), problem, "leave it out")
-    if plan.zero:
-        raise SpecError("deployment.zero", plan.zero, "ZeRO is not simulated yet", "write zero: 0")
+    if plan.zero == 3:
+        raise SpecError("deployment.zero", 3, "sharded weights are not simulated yet", "write 0, 1 or 2")
+    if plan.zero == 2:
+        _check_equal_counts(plan)
     if plan.tp_overlap:
         raise SpecError("deployment.tp_overlap", True, "it is not simulated yet", "write false")
+
+
+def _check_equal_counts(plan: DeploymentPlan) -> None:
+    """Sharded gradients are summed micro-batch by micro-batch, so that all replicas need as many."""
+    count = plan.replicas[0].micro_batches
+    for r, replica in enumerate(plan.replicas):
+        if replica.micro_batches != count:
+            problem = f"replicas[0] has {count}, and with zero: 2 gradients are summed after every micro-batch"
+            path = f"deployment.replicas[{r}].micro_batches"
+            raise SpecError(path, replica.micro_batches, problem, "give all replicas as many, or write zero: 1")

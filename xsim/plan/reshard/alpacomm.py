@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from xsim.plan.comm import Collective, CommPlan, Transfer, complete, phases
 from xsim.plan.contracts import Site
+from xsim.plan.halves import RingHalves
 from xsim.plan.layout import Layout, pieces
 
 __all__ = ["AlpaComm"]
 
 
 @dataclass(frozen=True, slots=True)
-class AlpaComm:
+class AlpaComm(RingHalves):
     """Cut-point union, each piece sent once or summed in a ring of its owners; replicas share the sending."""
 
     def move(self, source: Layout, target: Layout, site: Site) -> CommPlan:

@@ -10,6 +10,7 @@ from xsim.errors import SpecError
 from xsim.plan.blocks import blocks_of, in_turn
 from xsim.plan.comm import Collective, CommPlan, finished, hand_over
 from xsim.plan.contracts import Site
+from xsim.plan.halves import gather_rings, reduce_scatter_rings
 from xsim.plan.layout import Layout, pieces
 
 __all__ = ["Blockwise"]
@@ -33,6 +34,20 @@ class Blockwise:
         return hand_over(source, target)
 
     def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        calls = [
+            Collective("all_reduce", tuple(layout.owner(block.start) for layout in layouts), block)
+            for block in self._blocks(layouts)
+        ]
+        return finished(in_turn(calls), layouts)
+
+    def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout, site: Site) -> CommPlan:
+        return CommPlan(tuple(in_turn(list(reduce_scatter_rings(self._blocks(layouts), layouts, shards)))))
+
+    def gather(self, shards: Layout, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        return CommPlan(tuple(in_turn(list(gather_rings(self._blocks(layouts), layouts, shards)))))
+
+    def _blocks(self, layouts: Sequence[Layout]) -> tuple[range, ...]:
+        """What each call sums."""
         blocks = blocks_of(layouts)
         if blocks is None and self.indivisible == "refuse":
             degrees = ", ".join(str(len(layout.ranks)) for layout in layouts)
@@ -42,8 +57,4 @@ class Blockwise:
                 f"groups of {degrees} ranks are synchronised, whose shards are not whole blocks",
                 "choose cut_points, or tensor-parallel degrees that divide the largest",
             )
-        blocks = blocks or pieces(cut for layout in layouts for cut in layout.cuts)
-        calls = [
-            Collective("all_reduce", tuple(layout.owner(block.start) for layout in layouts), block) for block in blocks
-        ]
-        return finished(in_turn(calls), layouts)
+        return blocks or pieces(cut for layout in layouts for cut in layout.cuts)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xsim.plan.blocks import blocks_of, in_turn
 from xsim.plan.comm import Collective, CommPlan, finished, hand_over
 from xsim.plan.contracts import Site
+from xsim.plan.halves import gather_rings, reduce_scatter_rings
 from xsim.plan.layout import Layout, even_cuts, pieces
 from xsim.spec.checks import at_least
 
@@ -32,10 +33,21 @@ class Tensorwise:
         return hand_over(source, target)
 
     def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
-        blocks = blocks_of(layouts) or pieces(cut for layout in layouts for cut in layout.cuts)
         calls = [
-            Collective("all_reduce", tuple(layout.owner(block.start) for layout in layouts), part)
-            for block in blocks
-            for part in pieces(block.start + cut for cut in even_cuts(len(block), self.calls))
+            Collective("all_reduce", tuple(layout.owner(part.start) for layout in layouts), part)
+            for part in self._parts(layouts)
         ]
         return finished(in_turn(calls), layouts)
+
+    def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout, site: Site) -> CommPlan:
+        return CommPlan(tuple(in_turn(list(reduce_scatter_rings(self._parts(layouts), layouts, shards)))))
+
+    def gather(self, shards: Layout, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        return CommPlan(tuple(in_turn(list(gather_rings(self._parts(layouts), layouts, shards)))))
+
+    def _parts(self, layouts: Sequence[Layout]) -> list[range]:
+        """What each call sums."""
+        blocks = blocks_of(layouts) or pieces(cut for layout in layouts for cut in layout.cuts)
+        return [
+            part for block in blocks for part in pieces(block.start + cut for cut in even_cuts(len(block), self.calls))
+        ]

@@ -136,3 +136,31 @@ def test_no_schedule_deadlocks_and_none_gets_faster(schedule: str, stages: int, 
         times.append(timeline.makespan_ps)
 
     assert times[0] <= times[1]
+
+
+def test_a_scatter_an_update_and_a_gather_by_hand() -> None:
+    """Ranks go backward for 10 and 30, swap 100 bytes, update for 5 and 9, and swap 100 bytes again."""
+    swap = concatenate([(line(0, 1, range(SIZE)), [()]), (line(1, 0, range(SIZE)), [()])], [[0], [1]])
+    programs = []
+    for rank, (backward_ps, update_ps) in enumerate(((10, 5), (30, 9))):
+        bodies = {
+            ("B", 0): Body((Compute("mlp", (backward_ps,)), Ready(0))),
+            ("U", 0): Body((Compute("optimizer", (update_ps,)),)),
+        }
+        programs.append(Program(rank, 0, 0, DeviceGroup(ranks=(rank,), samples=1), (Action("B", 0),), bodies))
+    syncs = (
+        Sync((0, 1), "dense", range(1, 2), SIZE, swap, does="scatter"),
+        Sync((0, 1), "dense", range(1, 2), SIZE, swap, does="gather"),
+    )
+    workload = Workload(tuple(programs), (), syncs)
+    timeline = executed(workload)
+    found = check_account(workload, timeline)
+
+    assert timeline.synced_ps.tolist() == [130, 130]
+    assert timeline.released_ps[1].tolist() == [135, 139]
+    assert timeline.ended_ps.tolist() == [239, 239]
+    assert found.cause_ps("optimizer").tolist() == [5, 9]
+    assert found.cause_ps("straggler_wait").tolist() == [20 + 4, 0]
+    assert found.cause_ps("dp_comm").tolist() == [200, 200]
+    assert found.operators_ps[:, found.operators.index("grad_gather")].tolist() == [100, 100]
+    assert found.operators_ps[:, found.operators.index("grad_param_comm")].tolist() == [100, 100]
