@@ -159,24 +159,22 @@ def _lanes(workload: Workload, timeline: Timeline, index: int) -> _Lanes:
         rows = mine[(timeline.kind[mine] == kind) & (timeline.chunk[mine] == chunk)]
         if not len(rows) or not steps:
             continue
-        starts, ends = _spans(timeline, rows, body, steps)
+        starts, talked, ends = _spans(timeline, rows, body, steps)
         for number, step in enumerate(steps):
-            spans = np.stack([starts[:, number], ends[:, number]], axis=1)
-            if isinstance(step, Collect):
-                found["collective"].append(spans)
-                continue
-            found["computing"].append(spans)
-            own = "optimizer" if step.kind == "optimizer" else "compute"
-            for position, duration in enumerate(step.durations_ps):
-                found[f"{own} {position}"].append(spans[:, :1] + np.array([0, duration]))
+            found["collective"].append(np.stack([starts[:, number], talked[:, number]], axis=1))
+            found["computing"].append(np.stack([talked[:, number], ends[:, number]], axis=1))
+            work = step.beside if isinstance(step, Collect) else step
+            own = "optimizer" if work is not None and work.kind == "optimizer" else "compute"
+            for position, duration in enumerate(work.durations_ps if work is not None else ()):
+                found[f"{own} {position}"].append(starts[:, [number]] + np.array([0, duration]))
     updated, end = int(timeline.end_ps[mine].max()), int(timeline.ended_ps[index])
     gathers = any(index in sync.programs for sync in workload.syncs if sync.does == "gather")
     short = [0] * size if gathers else _short_of_the_slowest(program.bodies["U", 0], size)
     return _Lanes(
         compute=tuple(np.concatenate(found[f"compute {position}"]) for position in range(size)),
         optimizer=tuple(np.concatenate(found[f"optimizer {position}"]) for position in range(size)),
-        computing=np.concatenate(found["computing"]),
-        collective=np.concatenate(found["collective"]),
+        computing=_not_empty(np.concatenate(found["computing"])),
+        collective=_not_empty(np.concatenate(found["collective"])),
         syncing=np.array([[timeline.reached_ps[index], timeline.synced_ps[index]]]),
         missing_until=_missing_until(workload, timeline, index, {"sum", "scatter"}),
         gathering=np.array([[updated, end]]),
@@ -186,6 +184,10 @@ def _lanes(workload: Workload, timeline: Timeline, index: int) -> _Lanes:
         own_ends=tuple(end - time for time in short),
         last_backward=int(timeline.end_ps[mine[np.isin(timeline.kind[mine], ("B", "I", "W"))]].max(initial=0)),
     )
+
+
+def _not_empty(intervals: Ints) -> Ints:
+    return intervals[intervals[:, 1] > intervals[:, 0]]
 
 
 def _missing_until(workload: Workload, timeline: Timeline, index: int, does: set[str]) -> int:
@@ -211,15 +213,24 @@ def _short_of_the_slowest(update: Body, size: int) -> list[int]:
     return [max(durations) - duration for duration in durations]
 
 
-def _spans(timeline: Timeline, rows: Ints, body: Body, steps: list[Compute | Collect]) -> tuple[Ints, Ints]:
-    """Start and end of each step (columns) in each action (rows) that ran ``body``."""
-    longest = [max(step.durations_ps) if isinstance(step, Compute) else 0 for step in steps]
-    durations = np.tile(np.array(longest, dtype=np.int64), (len(rows), 1))
+def _spans(timeline: Timeline, rows: Ints, body: Body, steps: list[Compute | Collect]) -> tuple[Ints, Ints, Ints]:
+    """Start, end of the collective and end of each step (columns) in each action (rows) that ran ``body``.
+
+    Without a collective that ends where the step starts.
+    """
+    longest = [max(step.durations_ps) if isinstance(step, Compute) else _beside(step) for step in steps]
+    talks = np.zeros((len(rows), len(steps)), dtype=np.int64)
     collects = [number for number, step in enumerate(steps) if isinstance(step, Collect)]
     for place, walk in enumerate(timeline.walk[rows].tolist() if collects else ()):
-        durations[place, collects] = timeline.folded[body] if walk < 0 else np.diff(timeline.collects[walk])[:, 0]
+        talks[place, collects] = timeline.folded[body] if walk < 0 else np.diff(timeline.collects[walk])[:, 0]
+    durations = np.maximum(talks, np.array(longest, dtype=np.int64))
     ends = timeline.start_ps[rows][:, None] + durations.cumsum(axis=1)
-    return ends - durations, ends
+    return ends - durations, ends - durations + talks, ends
+
+
+def _beside(step: Collect) -> int:
+    """How long the slowest rank computes beside a collective."""
+    return max(step.beside.durations_ps) if step.beside is not None else 0
 
 
 # ---- could it have happened? ----
@@ -308,7 +319,7 @@ def _check_steps(workload: Workload, timeline: Timeline, row: int) -> None:
             start, end = walked[number] if walk >= 0 else (at, at + timeline.folded[body][number])
             assert start == at, f"{name}: collective {number} starts at {start}, the step before ends at {at}"
             assert end >= start, f"{name}: collective {number} ends before it starts"
-            at, number = end, number + 1
+            at, number = max(end, start + _beside(step)), number + 1
     assert at == int(timeline.end_ps[row]), f"{name} ends at {timeline.end_ps[row]}, its steps at {at}"
 
 

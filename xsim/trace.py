@@ -101,13 +101,16 @@ def _action(
         name += f".{timeline.chunk[row]}"
     yield _slice(thread, name, "action", int(timeline.start_ps[row]), int(timeline.end_ps[row]))
     steps = list(action_steps(workload, timeline, row))
-    for number, (step, start, end) in enumerate(steps, start=1):
-        if isinstance(step, Collect):
-            yield _slice(thread, f"{step.kind}_comm", "tp_comm", start, end)
-            continue
-        own_end = start + step.durations_ps[position]
-        yield _slice(thread, step.kind, "optimizer" if step.kind == "optimizer" else "compute", start, own_end)
-        if own_end < end and (number < len(steps) or followed):
+    for number, (step, start, talked, end) in enumerate(steps, start=1):
+        own_end = start
+        work = step.beside if isinstance(step, Collect) else step
+        if work is not None:
+            own_end += work.durations_ps[position]
+            yield _slice(thread, work.kind, "optimizer" if work.kind == "optimizer" else "compute", start, own_end)
+        if isinstance(step, Collect) and (talked > own_end or work is None):
+            yield _slice(thread, f"{step.kind}_comm", "tp_comm", own_end, talked)
+        own_end = max(own_end, talked)
+        if own_end < end and (number < len(steps) or followed or isinstance(step, Collect)):
             yield _slice(thread, "straggler_wait", "wait", own_end, end)
 
 

@@ -102,8 +102,11 @@ def gathers(workload: Workload) -> frozenset[int]:
     return frozenset(index for sync in workload.syncs if sync.does == "gather" for index in sync.programs)
 
 
-def action_steps(workload: Workload, timeline: Timeline, row: int) -> Iterator[tuple[Compute | Collect, int, int]]:
-    """(step, start, end) of what action ``row`` did, in order; a ``Compute`` until its slowest rank ended."""
+def action_steps(workload: Workload, timeline: Timeline, row: int) -> Iterator[tuple[Compute | Collect, int, int, int]]:
+    """(step, start, end of its collective, end) of what action ``row`` did, in order.
+
+    A ``Compute`` ends when its slowest rank does; its collective is over at its start.
+    """
     key = (str(timeline.kind[row]), int(timeline.chunk[row]))
     body = workload.programs[int(timeline.program[row])].bodies[key]
     walk = int(timeline.walk[row])
@@ -111,9 +114,11 @@ def action_steps(workload: Workload, timeline: Timeline, row: int) -> Iterator[t
     collects = iter(timeline.folded.get(body, ()) if walk < 0 else np.diff(timeline.collects[walk])[:, 0].tolist())
     for step in body.steps:
         if isinstance(step, Compute | Collect):
-            duration = max(step.durations_ps) if isinstance(step, Compute) else next(collects)
-            yield step, at_ps, at_ps + duration
-            at_ps += duration
+            collect_ps = 0 if isinstance(step, Compute) else next(collects)
+            compute_ps = max(step.durations_ps) if isinstance(step, Compute) else step.beside_ps
+            end_ps = at_ps + max(collect_ps, compute_ps)
+            yield step, at_ps, at_ps + collect_ps, end_ps
+            at_ps = end_ps
 
 
 _Part = tuple[Ints, Ints, Ints, int]
@@ -247,6 +252,7 @@ def _led(workload: Workload, timeline: Timeline, ends: _Ends, leader: int) -> li
     """(start, end, cause) of what those wait for who wait for ``leader``, from its replica's last backward on."""
     backward_ps = int(ends.backward_ps[leader])
     pieces = [(int(start[leader]), int(end[leader]), cause) for start, end, cause in ends.syncing()]
-    for step, start, end in action_steps(workload, timeline, int(ends.last[leader])):
-        pieces.append((max(start, backward_ps), end, TP_COMM if isinstance(step, Collect) else BUBBLE))
+    for _, start, talked, end in action_steps(workload, timeline, int(ends.last[leader])):
+        pieces.append((max(start, backward_ps), talked, TP_COMM))
+        pieces.append((max(talked, backward_ps), end, BUBBLE))
     return pieces

@@ -125,9 +125,11 @@ class Toy:
                     self.released[step.sync, index] = at
                 continue
             before = at
-            at += max(step.durations_ps) if isinstance(step, Compute) else next(durations)
             if isinstance(step, Collect):
-                spans.append((before, at))
+                spans.append((before, before + next(durations)))
+                at = max(spans[-1][1], before + step.beside_ps)
+            else:
+                at += max(step.durations_ps)
         if walked is None:
             self.folded[body] = alone
         else:
@@ -203,7 +205,8 @@ def _steps(draw: st.DrawFn, ranks: tuple[int, ...], kinds: tuple[str, ...]) -> t
         kind = draw(st.sampled_from(kinds))
         steps.append(Compute(kind, tuple(draw(DURATIONS) for _ in ranks)))
         if len(ranks) > 1 and draw(st.booleans()):
-            steps.append(Collect(kind, graph(ranks)))
+            beside = Compute(kind, tuple(draw(DURATIONS) for _ in ranks)) if draw(st.booleans()) else None
+            steps.append(Collect(kind, graph(ranks), beside))
     return tuple(steps)
 
 

@@ -49,7 +49,7 @@ def lower(
     places = tuple(_places(plan))
     wires = _Wires(scenario, reshard, collective, site, verify)
     syncs, ready = _syncs(plan, places, wires)
-    bodies = Bodies(scenario, compute, collective, site, verify)
+    bodies = Bodies(scenario, compute, collective, site, verify, plan.tp_overlap)
     return Workload(
         programs=_programs(plan, places, schedule, bodies, ready),
         moves=tuple(_moves(plan, places, wires)),

@@ -67,10 +67,17 @@ class Collect:
 
     Attributes:
         kind: Operator kind that it belongs to.
+        beside: Work that begins with it and runs side by side; the group goes on when both have ended.
     """
 
     kind: str
     graph: TransferGraph
+    beside: Compute | None = None
+
+    @property
+    def beside_ps(self) -> int:
+        """What the slowest rank does beside it takes."""
+        return max(self.beside.durations_ps) if self.beside else 0
 
 
 @dataclass(frozen=True, slots=True)

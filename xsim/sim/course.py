@@ -22,7 +22,8 @@ class Course:
         graphs: Of the collectives, n.
         starts_ps, ends_ps: When each begins and ends, alone on its links, n.
         spans_ps: The same as rows (begin, end), n x 2.
-        resume_ps: Where it stands after the first k collectives: 0, then ``ends_ps``; n + 1.
+        beside_ps: What is done beside each takes, n.
+        resume_ps: Where it stands after the first k collectives and what is done beside them, from 0; n + 1.
         least_ps: What lies before that point takes at least this long, whatever else is on the wires, n + 1.
         ready: (announcement, collectives before it, instant) of each gradient that the body completes.
         duration_ps: Of the whole.
@@ -33,6 +34,7 @@ class Course:
     starts_ps: tuple[int, ...]
     ends_ps: tuple[int, ...]
     spans_ps: NDArray[np.int64]
+    beside_ps: tuple[int, ...]
     resume_ps: tuple[int, ...]
     least_ps: tuple[int, ...]
     ready: tuple[tuple[Ready, int, int], ...]
@@ -65,7 +67,8 @@ def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Cal
         solo_ps: What a collective takes alone on its links.
         least_ps: What it takes at least, in any company.
     """
-    graphs, starts, ends, least = list[TransferGraph](), list[int](), list[int](), [0]
+    graphs, starts, ends, beside = list[TransferGraph](), list[int](), list[int](), list[int]()
+    resume, least = [0], [0]
     ready: list[tuple[Ready, int, int]] = []
     now_ps = sure_ps = 0
     for step in body.steps:
@@ -78,16 +81,19 @@ def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Cal
         elif isinstance(step, Collect):
             graphs.append(step.graph)
             starts.append(now_ps)
-            now_ps += solo_ps(step.graph)
-            sure_ps += least_ps(step.graph)
-            ends.append(now_ps)
+            beside.append(step.beside_ps)
+            ends.append(now_ps + solo_ps(step.graph))
+            now_ps = max(ends[-1], now_ps + step.beside_ps)
+            sure_ps += max(least_ps(step.graph), step.beside_ps)
+            resume.append(now_ps)
             least.append(sure_ps)
     return Course(
         graphs=tuple(graphs),
         starts_ps=tuple(starts),
         ends_ps=tuple(ends),
         spans_ps=np.array([starts, ends], dtype=np.int64).T,
-        resume_ps=(0, *ends),
+        beside_ps=tuple(beside),
+        resume_ps=tuple(resume),
         least_ps=tuple(least),
         ready=tuple(ready),
         duration_ps=now_ps,

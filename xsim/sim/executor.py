@@ -191,11 +191,13 @@ class _Run:
             if ahead == len(course.graphs):
                 break
             if ahead > done:
-                yield self.env.timeout(shift_ps + course.ends_ps[ahead - 1] - now_ps)
+                yield self.env.timeout(shift_ps + course.resume_ps[ahead] - now_ps)
             else:
                 at_ps = shift_ps + course.starts_ps[done]
                 yield from self._collect(course.graphs[done], at_ps)
                 collects.append(np.array([[at_ps, self.now_ps]], dtype=np.int64))
+                if at_ps + course.beside_ps[done] > self.now_ps:
+                    yield self.env.timeout(at_ps + course.beside_ps[done] - self.now_ps)
                 ahead += 1
             done, now_ps = ahead, self.now_ps
         yield self.env.timeout(shift_ps + course.duration_ps - now_ps)

@@ -102,8 +102,6 @@ def _check_simulated(plan: DeploymentPlan) -> None:
         raise SpecError("deployment.zero", 3, "sharded weights are not simulated yet", "write 0, 1 or 2")
     if plan.zero == 2:
         _check_equal_counts(plan)
-    if plan.tp_overlap:
-        raise SpecError("deployment.tp_overlap", True, "it is not simulated yet", "write false")
 
 
 def _check_equal_counts(plan: DeploymentPlan) -> None:
