@@ -364,12 +364,15 @@ def _check_sync(workload: Workload, timeline: Timeline, number: int, rows: Mappi
 
 def _completing(workload: Workload, timeline: Timeline, number: int, rows: list[int]) -> list[int]:
     """Those of a program's actions that may complete its gradients for sync ``number``."""
-    found = []
+    found: list[int] = []
+    turns: dict[int, int] = defaultdict(int)
     for row in rows:
-        body = workload.programs[int(timeline.program[row])].bodies[str(timeline.kind[row]), int(timeline.chunk[row])]
+        kind, chunk = str(timeline.kind[row]), int(timeline.chunk[row])
+        body = workload.programs[int(timeline.program[row])].bodies[kind, chunk]
         announced = [step for step in body.steps if isinstance(step, Ready)]
-        if any(step.sync + step.every * int(timeline.micro_batch[row]) == number for step in announced):
+        if any(step.sync + step.every * turns[chunk] == number for step in announced):
             found.append(row)
+        turns[chunk] += kind in ("B", "W")
     return found
 
 

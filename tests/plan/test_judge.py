@@ -7,23 +7,25 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.strategies import SITE, disjoint_layouts, with_rings
 from xsim.errors import PlanError
-from xsim.fabric.transfers import TransferGraph, concatenate, line, ring
+from xsim.fabric.transfers import Rows, TransferGraph, concatenate, line, ring
 from xsim.families import members
 from xsim.plan import judge
 from xsim.plan.collective.ring import Ring
-from xsim.plan.comm import Collective, CollectiveKind, CommPlan, Step, Transfer, phases
+from xsim.plan.comm import Collective, CollectiveKind, CommPlan, Step, Transfer, Zeros, phases
 from xsim.plan.contracts import Reshard
 from xsim.plan.judge import verify_collective, verify_gather, verify_move, verify_reduce, verify_reduce_scatter
 from xsim.plan.layout import Layout
+from xsim.plan.reshard.devicewise import Devicewise
 from xsim.plan.reshard.hetauto import HetAuto
 from xsim.plan.shards import shard_layout
 
 Verify = Callable[[CommPlan | TransferGraph, Sequence[Layout]], None]
+Part = tuple[Rows, Sequence[Sequence[int]]]
 
 STRATEGIES = st.sampled_from([cls() for _, cls in members("reshard")])
 TP2, TP1 = Layout.even((0, 1), 4), Layout.even((2,), 4)
@@ -110,6 +112,36 @@ class TestCounting:
         with pytest.raises(PlanError, match="not at all"):
             verify_reduce(phases([halves]), layouts)
 
+    def test_a_reduce_and_a_broadcast_are_an_all_reduce(self) -> None:
+        layouts = Layout.even((0,), 4), Layout.even((1,), 4)
+        down = Collective("broadcast", (0, 1), range(4), root=1)
+        for root, right in ((1, True), (0, False)):
+            plan = phases([Collective("reduce", (0, 1), range(4), root=root)], [down])
+            for form in (plan, with_rings(plan)):
+                if right:
+                    verify_reduce(form, layouts)
+                else:
+                    with pytest.raises(PlanError, match=r"not (at all|hold)"):
+                        verify_reduce(form, layouts)
+
+    def test_an_all_to_all_gives_each_rank_a_block_of_every_piece(self) -> None:
+        """Rank 0 has 0 and 1, rank 1 has 2 and 3; it gives 2, and not 3."""
+        two, one = Layout.even((0, 1), 4), Layout.even((0,), 4)
+        exchange = Collective("all_to_all", (0, 1), range(4))
+
+        assert exchange.blocks() == ((range(1), range(1, 2)), (range(2, 3), range(3, 4)))
+        for form in (CommPlan((exchange,)), with_rings(CommPlan((exchange,)))):
+            assert rejects(form, two, one) == "at the end rank 0 has the data not at all in element 3"
+        verify_move(phases([exchange], [Transfer(1, 0, range(3, 4))]), two, one)
+
+    def test_a_send_receive_gives_each_rank_the_piece_before_its_own(self) -> None:
+        three, shift = Layout.even((0, 1, 2), 6), Collective("send_recv", (0, 1, 2), range(6))
+        pairs = phases([shift], [Transfer(0, 2, range(2))])  # rank 2 had its own and got that of rank 1
+
+        for form in (pairs, with_rings(pairs)):
+            verify_move(form, three, Layout.even((2,), 6))
+            assert "element 2" in rejects(form, three, Layout.even((0,), 6))
+
     @pytest.mark.parametrize("kind", ["all_reduce", "reduce_scatter", "all_gather"])
     def test_a_ring_that_stops_a_round_early(self, kind: CollectiveKind) -> None:
         collective = Collective(kind, (0, 1, 2), range(9))
@@ -143,8 +175,97 @@ class TestCounting:
             verify_reduce_scatter(plan, layouts, shards)
 
 
+class TestSwitch:
+    """Vertex 9 sums or multicasts for ranks 0, 1 and 2, each of which has an element of 3."""
+
+    def test_sums_are_fetched_and_spread(self) -> None:
+        halves = concatenate([*up(), *fetch()], [range(3)])
+        whole = concatenate([*up(), *fetch(), *put(), *spread()], [range(3)])
+
+        verify_collective(halves, Collective("reduce_scatter", (0, 1, 2), range(3)))
+        verify_collective(whole, Collective("all_reduce", (0, 1, 2), range(3)))
+
+    def test_a_sum_is_given_but_once(self) -> None:
+        assert refused_sum(up(), spread((0, 1, 2))) == (
+            "row 4: Transfer(9, 1, span=range(0, 3)) reads a sum that the switch has given to another"
+        )
+
+    def test_a_sum_that_was_not_put_back_is_not_there(self) -> None:
+        found = refused_sum(up(), fetch(), put()[:2], spread((5, 6, 7)))
+
+        assert found == "row 8: Transfer(9, 0, span=range(0, 3)) reads a sum that the switch has given to another"
+
+    def test_a_value_that_never_came(self) -> None:
+        found = refused_sum(up()[:2], fetch((0, 1)), put(2), spread((5, 6, 7)))
+
+        assert found == "at the end rank 0 has rank 2 not at all in element 0"
+
+    def test_a_value_that_comes_at_any_time(self) -> None:
+        again: Part = line(1, 9, range(1, 2), add=True), [()]
+
+        assert "neither waits for the other" in refused_sum(up(), fetch(), put(), spread(), [again])
+
+    def test_a_switch_cannot_overwrite(self) -> None:
+        assert refused_sum([(line(0, 9, range(3)), [()])]) == (
+            "row 0: Transfer(0, 9, span=range(0, 3)) overwrites what a switch has; it can only add"
+        )
+
+    def test_a_switch_has_nothing_of_its_own(self) -> None:
+        assert "rank 9 does not hold element 0" in refused_sum([(line(9, 0, range(3)), [()])])
+
+
+class TestZeros:
+    """Two ranks with a half each, one with the whole."""
+
+    LAYOUTS = (TP2, TP1)
+    PADDED = CommPlan(
+        (Collective("all_reduce", (0, 1, 2), range(4)),), zeros=(Zeros(0, range(2, 4)), Zeros(1, range(2)))
+    )
+
+    def complaint(self, *zeros: Zeros) -> str:
+        """What the judge says of the sum with other zeros; the lowered form is refused too."""
+        plan = replace(self.PADDED, zeros=zeros)
+        with pytest.raises(PlanError):
+            verify_reduce(with_rings(plan, 2), self.LAYOUTS, 2)
+        with pytest.raises(PlanError) as caught:
+            verify_reduce(plan, self.LAYOUTS)
+        return str(caught.value)
+
+    def test_zeros_count_for_nothing(self) -> None:
+        verify_reduce(self.PADDED, self.LAYOUTS)
+        verify_reduce(with_rings(self.PADDED, 2), self.LAYOUTS, 2)
+
+    def test_what_is_neither_held_nor_zero_may_not_be_summed(self) -> None:
+        assert "step 0: rank 1 does not hold element 0" in self.complaint(Zeros(0, range(2, 4)))
+        assert "step 0: rank 1 does not hold element 1" in self.complaint(Zeros(0, range(2, 4)), Zeros(1, range(1)))
+
+    def test_zeros_in_place_of_a_gradient_lose_it(self) -> None:
+        assert self.complaint(*self.PADDED.zeros, Zeros(1, range(3))) == (
+            "at the end rank 1 has layouts[0] not at all in element 2"
+        )
+
+    def test_zeros_alone_are_no_data(self) -> None:
+        layouts = Layout.even((0,), 4), Layout.even((1,), 4)
+        with pytest.raises(PlanError, match=r"rank 0 has layouts\[1\] not at all in element 0"):
+            verify_reduce(CommPlan((), zeros=(Zeros(1, range(4)),)), layouts)
+
+    def test_zeros_may_be_spoilt(self) -> None:
+        halves = Collective("reduce_scatter", (0, 1, 2), range(4))
+        again = Collective("all_reduce", (0, 1, 2), range(4))
+        with pytest.raises(PlanError, match="step 1: rank 0 does not hold element 1"):
+            verify_reduce(replace(phases([halves], [again]), zeros=self.PADDED.zeros), self.LAYOUTS)
+
+
 class TestMutations:
     """A right plan with one thing wrong."""
+
+    @given(many=disjoint_layouts(2, 3), data=st.data())
+    def test_padding_forgotten(self, many: Sequence[Layout], data: st.DataObject) -> None:
+        """Without it there is nothing to sum, or a replica's copy counts twice."""
+        plan = Devicewise().reduce(many, SITE)
+        assume(plan.zeros)
+        forgotten = data.draw(st.sampled_from(plan.zeros))
+        refused(replace(plan, zeros=tuple(part for part in plan.zeros if part != forgotten)), verify_reduce, many)
 
     @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3), data=st.data())
     def test_a_step_dropped(self, strategy: Reshard, many: Sequence[Layout], data: st.DataObject) -> None:
@@ -217,6 +338,29 @@ class TestLarge:
         assert "does not hold" in rejects(graph, TP2, Layout.even((3,), 4))
 
 
+def up() -> list[Part]:
+    return [(line(rank, 9, range(3), add=True), [()]) for rank in range(3)]
+
+
+def fetch(waits: Sequence[int] = (0, 1, 2)) -> list[Part]:
+    return [(line(9, rank, range(rank, rank + 1)), [waits]) for rank in range(3)]
+
+
+def put(fetched: int = 3) -> list[Part]:
+    return [(line(rank, 9, range(rank, rank + 1), add=True), [(fetched + rank,)]) for rank in range(3)]
+
+
+def spread(waits: Sequence[int] = (6, 7, 8)) -> list[Part]:
+    return [(line(9, rank, range(3)), [waits]) for rank in range(3)]
+
+
+def refused_sum(*parts: Sequence[Part]) -> str:
+    graph = concatenate([part for each in parts for part in each], [range(3)])
+    with pytest.raises(PlanError) as caught:
+        verify_collective(graph, Collective("all_reduce", (0, 1, 2), range(3)))
+    return str(caught.value)
+
+
 def judged(strategy: Reshard, many: Sequence[Layout]) -> list[tuple[CommPlan, Verify]]:
     """A move, a reduce and its halves with their judges; gradients that are summed in halves are cut."""
     move, reduce = strategy.move(many[0], many[1], SITE), strategy.reduce(many, SITE)
@@ -243,15 +387,14 @@ def a_transfer(plan: CommPlan, data: st.DataObject) -> tuple[int, Transfer | Non
 
 
 def with_step(plan: CommPlan, number: int, step: Step) -> CommPlan:
-    return CommPlan((*plan.steps[:number], step, *plan.steps[number + 1 :]))
+    return replace(plan, steps=(*plan.steps[:number], step, *plan.steps[number + 1 :]))
 
 
 def without(plan: CommPlan, number: int) -> CommPlan:
     """Later steps keep waiting for the others."""
     steps = [step for i, step in enumerate(plan.steps) if i != number]
-    return CommPlan(
-        tuple(replace(step, after=tuple(n - (n > number) for n in step.after if n != number)) for step in steps)
-    )
+    renumbered = (replace(step, after=tuple(n - (n > number) for n in step.after if n != number)) for step in steps)
+    return replace(plan, steps=tuple(renumbered))
 
 
 def with_inserted(plan: CommPlan, number: int, step: Step) -> CommPlan:
@@ -260,4 +403,4 @@ def with_inserted(plan: CommPlan, number: int, step: Step) -> CommPlan:
         replace(old, after=tuple(n + (n >= number) for n in old.after) + ((number,) if number - 1 in old.after else ()))
         for old in plan.steps[number:]
     ]
-    return CommPlan((*plan.steps[:number], step, *later))
+    return replace(plan, steps=(*plan.steps[:number], step, *later))

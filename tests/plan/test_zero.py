@@ -71,7 +71,7 @@ def test_every_state_is_kept_once(experiment: Experiment) -> None:
     """By those who share it, or by the one group that holds it."""
     question = experiment.scenario
     assert question.deployment is not None
-    kept = kept_states(question, check_deployment(question.deployment, question))
+    kept = kept_states(question, check_deployment(question.deployment, question), experiment.schedule.order)
 
     assert sorted(kept) == sorted(rank for _, group in question.deployment.groups() for rank in group.ranks)
     once = question.model.parameters

@@ -113,6 +113,11 @@ def test_cp_that_does_not_divide(scenario: dict[str, Any]) -> None:
             [2, 1, 0],
             "[2.0, 1.0, 0.0]: a share is more than 0 and less than 1e+06; write such as [2, 2, 1]",
         ),
+        (
+            "tp_shares",
+            [1, 99, 99],
+            "[1.0, 99.0, 99.0]: of 32 groups of heads rank 0 would get none; give it a larger share",
+        ),
         ("cp", 3, "3: context parallelism is not simulated yet; write cp: 1"),
     ],
 )

@@ -27,8 +27,12 @@ class TransferGraph:
     A row waits for its predecessors (all rounds of them), and for the release of the parties of both of its ranks. A
     predecessor has a smaller row number (for cycles: all rows of the earlier cycle come first).
 
+    One end of a row may be a vertex of a switch, see ``Fabric``: a vertex that is none of ``ranks`` and belongs to no
+    party. All rows to it add, and it has nothing to begin with. It gives a sum of several values to one row, or the
+    value of one row to many; what comes after that is a new sum.
+
     Attributes:
-        src, dst: Global ranks.
+        src, dst: Global ranks, or vertices of switches.
         start, stop: Span in bytes; may be empty.
         add: 1 if the receiver adds, 0 if it overwrites (plain rows; cycles use ``add_rounds``).
         rounds, add_rounds, cycle_base, cycle_len: The implicit ring, see above.
@@ -36,6 +40,7 @@ class TransferGraph:
         ranks: Sorted ranks that take part (also those without a row).
         party: Party (device group, numbered from 0 within this graph) of each of ``ranks``.
         parties: How many parties.
+        zeros: (rank, span in bytes) that hold zeros before the first row, in place of whatever was there.
     """
 
     src: Ints
@@ -52,6 +57,7 @@ class TransferGraph:
     ranks: Ints
     party: Ints
     parties: int
+    zeros: tuple[tuple[int, range], ...] = ()
 
     @property
     def rows(self) -> int:
@@ -129,7 +135,11 @@ def concatenate(
 
 
 def graph_of(
-    rows: Sequence[Row], waits: Sequence[Sequence[int]], parties: Sequence[Sequence[int]], element_bytes: int = 1
+    rows: Sequence[Row],
+    waits: Sequence[Sequence[int]],
+    parties: Sequence[Sequence[int]],
+    element_bytes: int = 1,
+    zeros: Sequence[tuple[int, range]] = (),
 ) -> TransferGraph:
     """The graph with ``rows``, each one value per entry of ``COLUMNS``, and ``waits``, the predecessors of each."""
     table = np.array(rows, dtype=np.int64).reshape(len(rows), len(COLUMNS))
@@ -144,4 +154,5 @@ def graph_of(
         ranks=np.array([rank for rank, _ in owner], dtype=np.int64),
         party=np.array([party for _, party in owner], dtype=np.int64),
         parties=len(parties),
+        zeros=tuple((rank, range(span.start * element_bytes, span.stop * element_bytes)) for rank, span in zeros),
     )

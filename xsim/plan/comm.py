@@ -10,7 +10,7 @@ from typing import Literal
 
 from xsim.errors import PlanError
 from xsim.fabric.transfers import COLUMNS, Row, TransferGraph, graph_of
-from xsim.plan.layout import Layout, even_cuts, overlaps
+from xsim.plan.layout import Layout, even_pieces, overlaps
 
 __all__ = [
     "Collective",
@@ -18,6 +18,7 @@ __all__ = [
     "CommPlan",
     "Step",
     "Transfer",
+    "Zeros",
     "complete",
     "finished",
     "hand_over",
@@ -26,7 +27,7 @@ __all__ = [
     "ranks_of",
 ]
 
-CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
+CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "send_recv"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,26 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """``ranks`` work together on ``span``.
+    """``ranks`` work together on ``span``, which has a piece for each of them.
 
-    Piece i of ``all_gather`` and ``reduce_scatter`` is the i-th of ``even_cuts(len(span), len(ranks))`` unless
-    ``cuts`` gives the boundaries (absolute, from span.start to span.stop).
+    Piece i, of ``ranks[i]``, is the i-th of ``even_cuts(len(span), len(ranks))`` unless ``cuts`` gives the boundaries
+    (absolute, from span.start to span.stop). What each rank holds before and after:
+
+        all_reduce      its own values of the span   the sum of all of them
+        reduce_scatter  its own values of the span   the sum on its piece; elsewhere anything
+        all_gather      its piece                    the span
+        broadcast       the root: the span           the span
+        reduce          its own values of the span   the root: the sum; others: anything
+        all_to_all      its piece                    block j of every piece, for the rank at j
+        send_recv       its piece                    also the piece of the rank before it, the first that of the last
+
+    The blocks of an all-to-all are n of each of the n pieces, see ``blocks``: the pieces are the rows of a matrix of
+    which every rank ends with a column. A send-receive is the shift by one of NCCL's benchmark
+    (github.com/NVIDIA/nccl-tests/blob/29f4114f027f/src/sendrecv.cu): every rank sends to the next, receives from the
+    one before. What is sent stays where it was, too.
 
     Attributes:
-        root: Position in ``ranks`` of the source of a broadcast; absent: the first.
+        root: Position in ``ranks`` of the source of a broadcast, the target of a reduce; absent: the first.
     """
 
     kind: CollectiveKind
@@ -64,12 +78,28 @@ class Collective:
 
     def pieces(self) -> tuple[range, ...]:
         """Piece i, of ``ranks[i]``; may be empty."""
-        start = self.span.start
-        cuts = self.cuts or tuple(start + cut for cut in even_cuts(len(self.span), len(self.ranks)))
-        return tuple(range(*ends) for ends in pairwise(cuts))
+        if self.cuts is None:
+            return tuple(even_pieces(self.span, len(self.ranks)))
+        return tuple(range(*ends) for ends in pairwise(self.cuts))
+
+    def blocks(self) -> tuple[tuple[range, ...], ...]:
+        """Block j of piece i, which ``ranks[i]`` has for ``ranks[j]``: piece i cut as evenly as can be."""
+        return tuple(tuple(even_pieces(piece, len(self.ranks))) for piece in self.pieces())
 
 
 Step = Transfer | Collective
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """Padding: ``rank`` has zeros on ``span`` before the first step, in place of whatever it held there.
+
+    Writing them is local and takes no time here: a device fills its memory at hundreds of gigabytes per second, tens of
+    times what a network port carries. Nor does the memory account know the room that they take.
+    """
+
+    rank: int
+    span: range
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +107,14 @@ class CommPlan:
     """Steps in an order in which they may run; ``after`` points to earlier steps only.
 
     Attributes:
-        strategy: Name of the strategy whose plan it is, where one strategy has chosen among others.
+        strategy: Which way was taken, where a strategy has several: the name of the one chosen among others, or what
+            it falls back to.
+        zeros: Padding that the steps find.
     """
 
     steps: tuple[Step, ...]
     strategy: str = ""
+    zeros: tuple[Zeros, ...] = ()
 
     def participants(self) -> tuple[int, ...]:
         """All ranks that a step names, sorted."""
@@ -156,7 +189,8 @@ def lower_plan(
         waits += [(*door.before(row), *wait) for row, wait in zip(own, inner, strict=True)]
         last.append(range(len(rows), len(rows) + len(own)) if own else door.rows)
         rows += own
-    return graph_of(rows, waits, parties, element_bytes)
+    zeros = [(part.rank, part.span) for part in plan.zeros]
+    return graph_of(rows, waits, parties, element_bytes, zeros)
 
 
 class _Door:

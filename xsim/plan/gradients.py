@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xsim.plan.groups import Holder, dp_groups
-from xsim.spec.deployment import DeploymentPlan
+from xsim.plan.layout import Layout
+from xsim.spec.deployment import DeploymentPlan, DeviceGroup
 from xsim.spec.model import ModelSpec
+from xsim.spec.shares import share_cuts
 
-__all__ = ["Bucket", "backward_order", "bucket_elements", "gradient_buckets", "gradient_holders"]
+__all__ = ["Bucket", "backward_order", "bucket_elements", "gradient_buckets", "gradient_layout"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +33,10 @@ class Bucket:
     after: tuple[int, ...]
 
 
-def gradient_holders(plan: DeploymentPlan) -> list[Holder]:
-    """Every contiguous range of layers that a device group of ``plan`` holds, in order of replica, stage, group."""
-    return [
-        Holder(group.ranks, layers)
-        for replica in plan.replicas
-        for stage in replica.stages
-        for group in stage.groups
-        for layers in stage.layers
-    ]
+def gradient_layout(group: DeviceGroup, bucket: Bucket) -> Layout:
+    """How ``group`` cuts the gradients of ``bucket`` among its ranks."""
+    layers = len(bucket.layers) if bucket.kind == "dense" else 0
+    return Layout(group.ranks, share_cuts(bucket.size, group.tp, group.tp_shares), layers=layers)
 
 
 def bucket_elements(plan: DeploymentPlan, dtype_bytes: int) -> int | None:
@@ -93,7 +90,7 @@ def _ends(model: ModelSpec, holders: Sequence[Holder]) -> Iterator[Bucket]:
         parts = [("embedding", (0,), model.layer_parameters(0)), ("head", (head,), model.layer_parameters(head))]
     for kind, layers, size in parts:
         found: dict[tuple[int, ...], tuple[int, int]] = {}
-        for layer in layers:  # a group with both copies of the table has one, complete when the embedding is
+        for layer in layers:  # a group with both copies of the table has one, complete when the embedding is: last
             for i, holder in enumerate(holders):
                 if layer in holder.layers:
                     found.setdefault(holder.ranks, (i, layer))

@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from xsim.errors import PlanError
+from xsim.spec.shares import share_cuts
 
-__all__ = ["Layout", "even_cuts", "overlaps", "pieces"]
+__all__ = ["Layout", "even_cuts", "even_pieces", "overlaps", "pieces"]
 
 
 def even_cuts(size: int, parts: int) -> tuple[int, ...]:
-    """Boundaries of ``parts`` pieces as even as can be: ``i * size // parts``.
+    """Boundaries of ``parts`` pieces as even as can be: ``i * size // parts``."""
+    return share_cuts(size, parts)
 
-    >>> even_cuts(12, 5)
-    (0, 2, 4, 7, 9, 12)
-    """
-    return tuple(i * size // parts for i in range(parts + 1))
+
+def even_pieces(span: range, count: int) -> list[range]:
+    """``span`` in ``count`` pieces as even as can be; some are empty if it is too short."""
+    cuts = even_cuts(len(span), count)
+    return [range(span.start + start, span.start + stop) for start, stop in pairwise(cuts)]
 
 
 def pieces(cuts: Iterable[int]) -> tuple[range, ...]:
@@ -38,11 +41,13 @@ class Layout:
         ranks: Holders in tensor order.
         cuts: Boundaries, one more than ranks, from 0 to size; equal neighbours are an empty shard.
         replicated: Every rank holds the whole; ``cuts`` then say who sends which part.
+        layers: Of how many transformer layers the parameters lie in it; 0 for those of none, as a token table.
     """
 
     ranks: tuple[int, ...]
     cuts: tuple[int, ...]
     replicated: bool = False
+    layers: int = 1
 
     def __post_init__(self) -> None:
         if len(self.cuts) != len(self.ranks) + 1 or self.cuts[0] != 0 or len(set(self.ranks)) != len(self.ranks):
@@ -51,9 +56,9 @@ class Layout:
             raise PlanError(f"cuts must not fall: {self}")
 
     @classmethod
-    def even(cls, ranks: tuple[int, ...], size: int, *, replicated: bool = False) -> Layout:
+    def even(cls, ranks: tuple[int, ...], size: int, *, replicated: bool = False, layers: int = 1) -> Layout:
         """Shards as even as can be."""
-        return cls(ranks, even_cuts(size, len(ranks)), replicated)
+        return cls(ranks, even_cuts(size, len(ranks)), replicated, layers)
 
     @property
     def size(self) -> int:

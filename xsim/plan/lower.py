@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -13,14 +13,17 @@ from xsim.fabric.transfers import TransferGraph
 from xsim.plan.bodies import Bodies
 from xsim.plan.comm import CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Reshard, Schedule, Site
-from xsim.plan.gradients import backward_order, bucket_elements, gradient_buckets, gradient_holders
+from xsim.plan.gradients import backward_order, bucket_elements, gradient_buckets, gradient_layout
+from xsim.plan.groups import Holder
 from xsim.plan.judge import verify_gather, verify_move, verify_reduce, verify_reduce_scatter
-from xsim.plan.layout import Layout, even_cuts
+from xsim.plan.layout import Layout
+from xsim.plan.route import Order, routes, scheduled
 from xsim.plan.shards import shard_layout
 from xsim.plan.workload import Action, Body, Move, Program, Ready, Sync, Workload
-from xsim.plan.zero import kept_states
+from xsim.plan.zero import Kept, kept_states
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
+from xsim.spec.shares import share_cuts
 
 __all__ = ["lower", "lower_comm"]
 
@@ -44,14 +47,16 @@ def lower(
         verify: Let the judge prove every communication plan, its transfers, and every collective.
 
     Raises:
+        SpecError: The schedule does not serve a pipeline of this shape.
         PlanError: The judge has found one wrong.
     """
-    places = tuple(_places(plan))
+    places = tuple(_places(plan, schedule.order))
     wires = _Wires(scenario, reshard, collective, site, verify)
     syncs, ready = _syncs(plan, places, wires)
     bodies = Bodies(scenario, compute, collective, site, verify, plan.tp_overlap)
+    kept = kept_states(scenario, plan, schedule.order) if plan.zero else {}
     return Workload(
-        programs=_programs(plan, places, schedule, bodies, ready),
+        programs=_programs(places, bodies, ready, kept),
         moves=tuple(_moves(plan, places, wires)),
         syncs=syncs,
         serial_sync=plan.serial_sync,
@@ -75,7 +80,9 @@ class _Place:
     """A device group and where the deployment has it; its position among all is its program number.
 
     Attributes:
+        spec: Its stage, with all layers that the groups hold: the mirrored stage's too in a bidirectional schedule.
         samples: Which of each micro-batch it takes.
+        actions: What it does, in order.
     """
 
     replica: int
@@ -84,6 +91,7 @@ class _Place:
     spec: Stage
     devices: DeviceGroup
     samples: range
+    actions: tuple[Action, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,34 +152,24 @@ def _blamed(strategy: Reshard, method: str, layouts: Sequence[Layout]) -> Iterat
         raise PlanError(f"{type(strategy).__name__}.{method} between ranks {between}: {error}") from error
 
 
-def _places(plan: DeploymentPlan) -> Iterator[_Place]:
-    for r, replica in enumerate(plan.replicas):
-        for s, stage in enumerate(replica.stages):
-            cuts = accumulate((group.samples for group in stage.groups), initial=0)
-            for g, (group, samples) in enumerate(zip(stage.groups, pairwise(cuts), strict=True)):
-                yield _Place(r, s, g, stage, group, range(*samples))
+def _places(plan: DeploymentPlan, order: Order) -> Iterator[_Place]:
+    for r, s, stage, actions in scheduled(plan, order):
+        cuts = accumulate((group.samples for group in stage.groups), initial=0)
+        for g, (group, samples) in enumerate(zip(stage.groups, pairwise(cuts), strict=True)):
+            yield _Place(r, s, g, stage, group, range(*samples), actions)
 
 
 def _programs(
-    plan: DeploymentPlan,
-    places: Sequence[_Place],
-    schedule: Schedule,
-    bodies: Bodies,
-    ready: Sequence[Complete],
+    places: Sequence[_Place], bodies: Bodies, ready: Sequence[Complete], kept: Mapping[int, Kept]
 ) -> tuple[Program, ...]:
-    orders: dict[tuple[int, int, int, int], tuple[Action, ...]] = {}
-    kept = kept_states(bodies.scenario, plan) if plan.zero else {}
     programs = []
     for place, own_ready in zip(places, ready, strict=True):
-        replica, stage, group = plan.replicas[place.replica], place.spec, place.devices
-        at = (place.stage, len(replica.stages), replica.micro_batches, len(stage.layers))
-        if at not in orders:
-            orders[at] = schedule.order(*at)
+        stage, group = place.spec, place.devices
         by_action: dict[tuple[str, int], Body] = {("U", 0): bodies.update(stage, group, kept)}
         for chunk, layers in enumerate(stage.layers):
-            for kind in sorted({action.kind for action in orders[at]}):
+            for kind in sorted({action.kind for action in place.actions if action.chunk == chunk}):
                 by_action[kind, chunk] = bodies.micro_batch(kind, stage, group, layers, own_ready)
-        programs.append(Program(place.replica, place.stage, place.group, group, orders[at], by_action))
+        programs.append(Program(place.replica, place.stage, place.group, group, place.actions, by_action))
     return tuple(programs)
 
 
@@ -183,7 +181,7 @@ def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tup
     https://arxiv.org/abs/1910.02054; https://github.com/deepspeedai/DeepSpeed/issues/373).
     """
     owners = [program for program, place in enumerate(places) for _ in place.spec.layers]
-    holders = gradient_holders(plan)
+    holders = [Holder(place.devices.ranks, layers) for place in places for layers in place.spec.layers]
     own_bytes = wires.scenario.dtype_bytes
     buckets = gradient_buckets(wires.scenario.model, holders, bucket_elements(plan, own_bytes))
     if plan.serial_sync:
@@ -193,8 +191,8 @@ def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tup
     after: list[Sync] = []
     ready: list[defaultdict[int, tuple[Ready, ...]]] = [defaultdict(tuple) for _ in places]
     for number, bucket in enumerate(buckets):
-        layouts = [Layout.even(holders[i].ranks, bucket.size) for i in bucket.members]
         programs = tuple(owners[i] for i in bucket.members)
+        layouts = [gradient_layout(places[program].devices, bucket) for program in programs]
         what = (programs, bucket.kind, bucket.layers, bucket.size * own_bytes)
         if plan.zero:
             shards = shard_layout(layouts)
@@ -204,7 +202,7 @@ def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tup
             before.append(Sync(*what, *wires.reduce(layouts)))
         for program, layer in zip(programs, bucket.after, strict=True):
             ready[program][layer] += (Ready(number, every),)
-    times = plan.replicas[0].micro_batches if every else 1
+    times = sum(action.completes and action.chunk == 0 for action in places[0].actions) if every else 1
     return (*before * times, *after), [dict(own) for own in ready]
 
 
@@ -214,9 +212,10 @@ def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Ite
     for program, place in enumerate(places):
         programs[place.replica, place.stage].append(program)
     for r, replica in enumerate(plan.replicas):
-        stages, chunks = len(replica.stages), len(replica.stages[0].layers)
-        steps = [(s, chunk) for chunk in range(chunks) for s in range(stages)]
-        for (s, chunk), (t, next_chunk) in pairwise(steps):
+        chunks = len(replica.stages[0].layers)
+        directions = len(places[programs[r, 0][0]].spec.layers) // chunks
+        ways = routes(len(replica.stages), chunks, directions)
+        for (s, chunk), (t, next_chunk) in (hop for route in ways for hop in pairwise(route)):
             for source in programs[r, s]:
                 for target in programs[r, t]:
                     shared = _overlap(places[source].samples, places[target].samples)
@@ -237,5 +236,6 @@ def _activation(place: _Place, shared: range, scenario: Scenario) -> Layout:
     model, ranks = scenario.model, place.devices.ranks
     row = len(shared) * model.hidden  # the sequence is the outermost axis
     if place.spec.sequence_parallel:
-        return Layout(ranks, tuple(cut * row for cut in even_cuts(model.seq_len, len(ranks))))
+        cuts = share_cuts(model.seq_len, place.devices.tp, place.devices.tp_shares)
+        return Layout(ranks, tuple(cut * row for cut in cuts))
     return Layout.even(ranks, model.seq_len * row, replicated=True)

@@ -10,21 +10,21 @@ head; tensor and sequence parallelism divide it as there. The framework's own me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from xsim.plan.operators import ShardedOperator, layer_operators, like_layer, optimizer_state_bytes
+from xsim.plan.route import Order, scheduled
 from xsim.plan.workload import Action
 from xsim.plan.zero import kept_states
 from xsim.spec.cluster import rank_devices
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
+from xsim.spec.shares import share_cuts
 
 __all__ = ["Load", "RankMemory", "Verdict", "deployment_memory", "rank_memory"]
-
-Order = Callable[[int, int, int, int], tuple[Action, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Load:
     """What a device group has to hold: all that its memory need depends on.
 
     Attributes:
-        layers: Of each virtual stage.
+        layers: Of each virtual stage, mirrored ones included.
         actions: Of its schedule; they say how many micro-batches are in flight.
         zero: What data-parallel ranks share out.
         kept: With ``zero``, per rank the part of its parameters whose states it keeps.
@@ -89,6 +89,7 @@ class Load:
     layers: tuple[Sequence[int], ...]
     samples: int
     tp: int
+    shares: tuple[float, ...]
     sequence_parallel: bool
     actions: tuple[Action, ...]
     zero: int = 0
@@ -133,8 +134,8 @@ def deployment_memory(scenario: Scenario, plan: DeploymentPlan, order: Order) ->
 def rank_memory(scenario: Scenario, load: Load, index: int) -> RankMemory:
     """The peak need of rank ``index`` of a group that holds ``load``."""
     model, own = scenario.model, scenario.dtype_bytes
-    first, stop = (i * model.held_parameters(_each(load.layers)) // load.tp for i in (index, index + 1))
-    parameters = stop - first
+    held = share_cuts(model.held_parameters(_each(load.layers)), load.tp, load.shares)
+    parameters = held[index + 1] - held[index]
     sharded = int(parameters * load.kept[index]) if load.zero else parameters
     bucket = -(-load.bucket // load.tp) if load.zero >= 2 else 0
     alike = {layer: like_layer(model, layer) for layer in _each(load.layers)}
@@ -174,6 +175,7 @@ def _operators(scenario: Scenario, load: Load, layer: int, index: int) -> list[S
         index=index,
         precision=scenario.precision,
         sequence_parallel=load.sequence_parallel,
+        shares=load.shares,
     )
     return [part for part in parts if isinstance(part, ShardedOperator)]
 
@@ -186,23 +188,20 @@ def _loads(
     scenario: Scenario, plan: DeploymentPlan, order: Order
 ) -> Iterator[tuple[str, Load, tuple[object, ...], tuple[int, ...]]]:
     """Of every device group: its path, its load, a key that equal loads share, and its ranks."""
-    orders: dict[tuple[int, int, int, int], tuple[Action, ...]] = {}
-    kept = kept_states(scenario, plan) if plan.zero else {}
-    for r, replica in enumerate(plan.replicas):
-        for s, stage in enumerate(replica.stages):
-            place = (s, len(replica.stages), replica.micro_batches, len(stage.layers))
-            if place not in orders:
-                orders[place] = order(*place)
-            for g, group in enumerate(stage.groups):
-                load = Load(stage.layers, group.samples, group.tp, stage.sequence_parallel, orders[place])
-                key: tuple[object, ...] = (place, stage.layers, group.samples, group.tp, stage.sequence_parallel)
-                if plan.zero:
-                    own = [kept[rank] for rank in group.ranks]
-                    parts = tuple(Fraction(each.parameters, max(each.held, 1)) for each in own)
-                    whole = max(each.bucket for each in own) * group.tp
-                    load = replace(load, zero=plan.zero, kept=parts, bucket=whole)
-                    key += (parts, whole)
-                yield f"replicas[{r}].stages[{s}].groups[{g}]", load, key, group.ranks
+    kept = kept_states(scenario, plan, order) if plan.zero else {}
+    for r, s, stage, actions in scheduled(plan, order):
+        replica = plan.replicas[r]
+        place = (s, len(replica.stages), replica.micro_batches)
+        for g, group in enumerate(stage.groups):
+            held = (stage.layers, group.samples, group.tp, group.tp_shares, stage.sequence_parallel)
+            load = Load(*held, actions)
+            if plan.zero:
+                own = [kept[rank] for rank in group.ranks]
+                parts = tuple(Fraction(each.parameters, max(each.held, 1)) for each in own)
+                whole = max(each.bucket for each in own) * group.tp
+                load = replace(load, zero=plan.zero, kept=parts, bucket=whole)
+            key = (place, *held, load.kept, load.bucket)
+            yield f"replicas[{r}].stages[{s}].groups[{g}]", load, key, group.ranks
 
 
 def _advice(scenario: Scenario, load: Load, has_bytes: int) -> str:
@@ -227,7 +226,7 @@ def _changes(model: ModelSpec, load: Load) -> Iterator[tuple[Load, str]]:
     for tp in (load.tp * 2, load.tp * 4, load.tp * 8):
         if tp <= model.heads:
             kept = (max(load.kept),) * tp if load.zero else ()
-            yield replace(load, tp=tp, kept=kept), f"spread its layers over {tp} ranks"
+            yield replace(load, tp=tp, shares=(), kept=kept), f"spread its layers over {tp} ranks"
 
 
 def _gb(size_bytes: int) -> str:

@@ -13,7 +13,7 @@ from xsim.errors import PlanError
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CommPlan, Step, Transfer
 
-__all__ = ["Event", "Write", "adversarial_orders", "check_order", "events_of"]
+__all__ = ["Event", "Write", "adversarial_orders", "check_order", "events_of", "zeros_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,19 @@ def events_of(plan: CommPlan | TransferGraph) -> tuple[Event, ...]:
     return tuple(_unroll(plan) if isinstance(plan, TransferGraph) else _steps(plan))
 
 
+def zeros_of(plan: CommPlan | TransferGraph) -> tuple[tuple[int, range], ...]:
+    """(rank, span) where zeros lie before the first event of ``plan``, in its units."""
+    if isinstance(plan, TransferGraph):
+        return plan.zeros
+    return tuple((part.rank, part.span) for part in plan.zeros)
+
+
 def _steps(plan: CommPlan) -> Iterator[Event]:
+    checked: tuple[int, ...] = ()
     for number, step in enumerate(plan.steps):
-        _check_earlier("step", number, step.after)
+        if step.after is not checked:
+            checked = step.after
+            _check_earlier("step", number, checked)
         writes = _transfer(step) if isinstance(step, Transfer) else _collective(step)
         yield Event(f"step {number}", step.after, step, tuple(write for write in writes if write.span))
 
@@ -74,10 +84,10 @@ def _transfer(step: Transfer) -> Iterator[Write]:
 
 
 def _collective(step: Collective) -> Iterator[Write]:
-    """What each rank gets. A reduce-scatter spoils all but the rank's own piece."""
+    """What each rank gets. A reduce-scatter spoils all but the rank's own piece, a reduce all but the root's span."""
     own = list(zip(step.ranks, step.pieces(), strict=True))
     root = step.ranks[step.root or 0]
-    for rank in step.ranks:
+    for place, rank in enumerate(step.ranks):
         match step.kind:
             case "all_reduce":
                 yield Write(rank, step.span, step.ranks)
@@ -87,6 +97,14 @@ def _collective(step: Collective) -> Iterator[Write]:
                 yield from (Write(rank, piece, (owner,)) for owner, piece in own if owner != rank)
             case "reduce_scatter":
                 yield from (Write(rank, piece, step.ranks if owner == rank else ()) for owner, piece in own)
+            case "reduce":
+                yield Write(rank, step.span, step.ranks if rank == root else ())
+            case "all_to_all":
+                rows = zip(step.ranks, step.blocks(), strict=True)
+                yield from (Write(rank, row[place], (owner,)) for owner, row in rows if owner != rank)
+            case "send_recv" if len(own) > 1:
+                owner, piece = own[place - 1]
+                yield Write(rank, piece, (owner,))
 
 
 def _unroll(graph: TransferGraph) -> Iterator[Event]:
@@ -133,11 +151,14 @@ def check_order(events: Sequence[Event]) -> None:
     """
     cuts = sorted({edge for event in events for w in event.writes for edge in (w.span.start, w.span.stop)})
     ancestors: list[int] = []
+    shared: tuple[int, ...] = ()
+    before = 0
     by_access: dict[str, defaultdict[tuple[int, int], int]] = {a: defaultdict(int) for a in _CLASHES}
     for number, event in enumerate(events):
-        before = 0
-        for wait in event.waits:
-            before |= ancestors[wait] | 1 << wait
+        if event.waits is not shared:  # the steps of a phase have one tuple between them, as long as all before
+            shared, before = event.waits, 0
+            for wait in shared:
+                before |= ancestors[wait] | 1 << wait
         ancestors.append(before)
         touches = [
             (access, (rank, cuts[i]))

@@ -27,7 +27,8 @@ class Action:
         kind: ``F`` forward; ``B`` backward, or its two halves ``I`` (gradients of the input) and, at any later time,
             ``W`` (gradients of the weights); ``U`` optimizer update.
         micro_batch: From 0; 0 for ``U``.
-        chunk: Virtual stage, from 0.
+        chunk: Virtual stage, from 0; in a bidirectional schedule those of the mirrored stage follow
+            (``xsim.plan.route``).
     """
 
     kind: str
@@ -85,7 +86,8 @@ class Ready:
     """The group's part of gradient sync number ``sync`` is complete; counts in the last micro-batch only.
 
     Attributes:
-        every: If above 0 there is a sync for each micro-batch m, number ``sync + every * m``, and it counts in all.
+        every: If above 0 it counts in all micro-batches: in the n-th to pass, from 0, for sync number
+            ``sync + every * n``.
     """
 
     sync: int
@@ -117,6 +119,14 @@ class Program:
     actions: tuple[Action, ...]
     bodies: Mapping[tuple[str, int], Body]
 
+    def completions(self) -> dict[int, tuple[int, bool]]:
+        """By number of each action that completes gradients: how many of its chunk did before, and if none follows."""
+        numbers: dict[int, list[int]] = {}
+        for number, action in enumerate(self.actions):
+            if action.completes:
+                numbers.setdefault(action.chunk, []).append(number)
+        return {number: (turn, turn + 1 == len(own)) for own in numbers.values() for turn, number in enumerate(own)}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Move:
@@ -128,7 +138,7 @@ class Move:
 
     Attributes:
         kind: ``F`` activations, ``B`` their gradients.
-        strategy: Which resharding strategy was taken, where one chose among others.
+        strategy: Which way was taken, where the resharding strategy has several (see ``CommPlan``).
     """
 
     source: int
@@ -150,7 +160,7 @@ class Sync:
         kind: ``dense``, ``embedding`` or ``head``: the parameter class.
         layers: Which layers' gradients.
         size_bytes: Of the gradient, over one whole copy.
-        strategy: Which resharding strategy was taken, where one chose among others.
+        strategy: Which way was taken, where the resharding strategy has several (see ``CommPlan``).
         does: ``sum`` gives every member the sum of the gradients; ``scatter`` each rank that of its shard, and
             ``gather`` all members the parameters that the ranks have updated on their shards.
     """

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
-from xsim.plan.gradients import bucket_elements, gradient_buckets, gradient_holders
-from xsim.plan.layout import Layout
+from xsim.plan.gradients import bucket_elements, gradient_buckets, gradient_layout
+from xsim.plan.groups import Holder
+from xsim.plan.route import Order, scheduled
 from xsim.plan.shards import shard_layout
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
+from xsim.spec.shares import share_cuts
 
 __all__ = ["Kept", "kept_states"]
 
@@ -29,15 +32,20 @@ class Kept:
     bucket: int
 
 
-def kept_states(scenario: Scenario, plan: DeploymentPlan) -> Mapping[int, Kept]:
-    """By rank of ``plan``, which has its ends, what it keeps if gradient buckets are cut into shards."""
-    model = scenario.model
-    holders = gradient_holders(plan)
-    shard = dict.fromkeys((rank for _, group in plan.groups() for rank in group.ranks), 0)
+def kept_states(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Mapping[int, Kept]:
+    """By rank of ``plan``, which has its ends, what it keeps if gradient buckets are cut into shards.
+
+    Args:
+        order: A schedule's order of actions: in a bidirectional one a stage holds the layers of the mirrored one too.
+    """
+    stages = [stage for _, _, stage, _ in scheduled(plan, order)]
+    groups = [(group, layers) for stage in stages for group in stage.groups for layers in stage.layers]
+    holders = [Holder(group.ranks, layers) for group, layers in groups]
+    shard = {rank: 0 for group, _ in groups for rank in group.ranks}
     largest = dict(shard)
-    shared = dict.fromkeys((holder.ranks for holder in holders), 0)
-    for bucket in gradient_buckets(model, holders, bucket_elements(plan, scenario.dtype_bytes)):
-        layouts = [Layout.even(holders[i].ranks, bucket.size) for i in bucket.members]
+    shared = {group.ranks: 0 for group, _ in groups}
+    for bucket in gradient_buckets(scenario.model, holders, bucket_elements(plan, scenario.dtype_bytes)):
+        layouts = [gradient_layout(groups[i][0], bucket) for i in bucket.members]
         for layout in layouts:
             shared[layout.ranks] += bucket.size
             for rank, span in layout.shards():
@@ -45,12 +53,13 @@ def kept_states(scenario: Scenario, plan: DeploymentPlan) -> Mapping[int, Kept]:
         for rank, span in shard_layout(layouts).shards():
             shard[rank] += len(span)
     found: dict[int, Kept] = {}
-    for replica in plan.replicas:
-        for stage in replica.stages:
-            held = model.held_parameters(layer for part in stage.layers for layer in part)
-            for group in stage.groups:
-                whole = Layout.even(group.ranks, held)
-                alone = Layout.even(group.ranks, held - shared[group.ranks])
-                for (rank, span), (_, own) in zip(whole.shards(), alone.shards(), strict=True):
-                    found[rank] = Kept(len(own) + shard[rank], len(span), largest[rank])
+    for stage in stages:
+        held = scenario.model.held_parameters(layer for part in stage.layers for layer in part)
+        for group in stage.groups:
+            own, alone = (
+                [stop - start for start, stop in pairwise(share_cuts(size, group.tp, group.tp_shares))]
+                for size in (held, held - shared[group.ranks])
+            )
+            for rank, whole, rest in zip(group.ranks, own, alone, strict=True):
+                found[rank] = Kept(rest + shard[rank], whole, largest[rank])
     return found

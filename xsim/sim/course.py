@@ -46,14 +46,15 @@ class Course:
         """What each collective takes."""
         return tuple(end - start for start, end in zip(self.starts_ps, self.ends_ps, strict=True))
 
-    def completes(self, micro_batch: int, *, last: bool) -> list[tuple[int, int, int]]:
+    def completes(self, turn: int, last: bool) -> list[tuple[int, int, int]]:
         """(sync, collectives before it, instant) of each gradient that is complete with this micro-batch.
 
         Args:
-            last: It is the last one that goes back through these layers.
+            turn: How many have completed these layers before.
+            last: It is the last one that does.
         """
         return [
-            (step.sync + step.every * micro_batch, collects, at_ps)
+            (step.sync + step.every * turn, collects, at_ps)
             for step, collects, at_ps in self.ready
             if last or step.every
         ]

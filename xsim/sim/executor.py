@@ -147,13 +147,13 @@ class _Run:
     def device_group(self, index: int) -> Steps:
         """One device group, walking its program: wait for the input, compute, hand on; then sync and update."""
         program = self.workload.programs[index]
-        last = {action.chunk: action for action in program.actions if action.completes}
+        completions = program.completions()
         for number, action in enumerate(program.actions):
             self.position[index] = action
             for move in self.incoming.get((index, action.carries, action.chunk), ()):
                 yield self._arrival(move, action.micro_batch)
                 del self.arrivals[move, action.micro_batch]
-            yield from self._perform(index, program, number, action, last.get(action.chunk) == action)
+            yield from self._perform(index, program, number, action, completions.get(number))
             if self.folding:
                 self.folding.stands(index, number + 1, 0, self.now_ps)
             sent = self._hand_on(index, action)
@@ -163,16 +163,18 @@ class _Run:
         self.log.reached_ps[index] = self.now_ps
         yield self.env.all_of(self.syncs.ends(index))
         self.log.synced_ps[index] = self.now_ps
-        yield from self._perform(index, program, len(program.actions), Action("U", 0), last=False)
+        yield from self._perform(index, program, len(program.actions), Action("U", 0), None)
         self.position[index] = "its gathers of parameters"
         yield self.env.all_of(self.syncs.gather(index))
         self.log.ended_ps[index] = self.now_ps
 
-    def _perform(self, index: int, program: Program, number: int, action: Action, last: bool) -> Steps:
+    def _perform(
+        self, index: int, program: Program, number: int, action: Action, completion: tuple[int, bool] | None
+    ) -> Steps:
         """One action: as far as its links are surely quiet in one timeout, else collective by collective."""
         body = program.bodies[action.kind, action.chunk]
         course = self.courses[body]
-        complete = course.completes(action.micro_batch, last=last)
+        complete = course.completes(*completion) if completion and course.ready else ()
         announced = 0
         start_ps = now_ps = self.now_ps
         collects: list[Ints] = []

@@ -179,13 +179,11 @@ def _next_ends_ps(workload: Workload, before_ps: Sequence[Sequence[int]]) -> dic
 
 def _ready_ps(program: Program, courses: Mapping[Body, Course], before_ps: Sequence[int]) -> dict[int, int]:
     """Per sync before the update, the least time of ``program`` from its start until its gradients are complete."""
-    last = {action.chunk: number for number, action in enumerate(program.actions) if action.completes}
     found: dict[int, int] = {}
-    for number, action in enumerate(program.actions):
-        if not action.completes:
-            continue
+    for number, completion in program.completions().items():
+        action = program.actions[number]
         course = courses[program.bodies[action.kind, action.chunk]]
-        for sync, collects, at_ps in course.completes(action.micro_batch, last=last[action.chunk] == number):
+        for sync, collects, at_ps in course.completes(*completion):
             since_ps = at_ps - course.resume_ps[collects]
             found[sync] = before_ps[number] + course.least_ps[collects] + since_ps
     return found

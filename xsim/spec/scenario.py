@@ -8,8 +8,9 @@ from typing import Literal
 from xsim.errors import SpecError
 from xsim.spec.checks import at_least
 from xsim.spec.cluster import ClusterSpec
-from xsim.spec.deployment import DeploymentPlan, with_ends
+from xsim.spec.deployment import DeploymentPlan, DeviceGroup, with_ends
 from xsim.spec.model import ModelSpec
+from xsim.spec.shares import share_cuts
 
 __all__ = ["DTYPE_BYTES", "Scenario", "check_deployment"]
 
@@ -64,6 +65,7 @@ def check_deployment(plan: DeploymentPlan, scenario: Scenario) -> DeploymentPlan
         if group.tp > scenario.model.heads:
             problem = f"TP {group.tp} is more than the model's {scenario.model.heads} heads"
             raise SpecError(f"deployment.{path}.ranks", list(group.ranks), problem, "use fewer ranks per group")
+        _check_shares(group, scenario.model, f"deployment.{path}.tp_shares")
     if plan.samples != scenario.batch:
         problem = f"the deployment trains {plan.samples} samples"
         raise SpecError("batch", scenario.batch, problem, "make them equal")
@@ -72,6 +74,16 @@ def check_deployment(plan: DeploymentPlan, scenario: Scenario) -> DeploymentPlan
         return with_ends(plan, scenario.model.layers)
     except SpecError as error:
         raise error.under("deployment") from None
+
+
+def _check_shares(group: DeviceGroup, model: ModelSpec, path: str) -> None:
+    """Heads are cut whole, in groups of those that share keys and values where there are enough of these."""
+    heads = model.heads if model.kv_heads < group.tp else model.kv_heads
+    cuts = share_cuts(heads, group.tp, group.tp_shares)
+    for rank, start, stop in zip(group.ranks, cuts, cuts[1:], strict=False):
+        if start == stop:
+            problem = f"of {heads} groups of heads rank {rank} would get none"
+            raise SpecError(path, list(group.tp_shares), problem, "give it a larger share")
 
 
 def _check_simulated(plan: DeploymentPlan) -> None:
@@ -95,9 +107,6 @@ def _check_simulated(plan: DeploymentPlan) -> None:
         if group.cp > 1:
             problem = "context parallelism is not simulated yet"
             raise SpecError(f"deployment.{path}.cp", group.cp, problem, "write cp: 1")
-        if group.tp_shares:
-            problem = "unequal cuts are not simulated yet"
-            raise SpecError(f"deployment.{path}.tp_shares", list(group.tp_shares), problem, "leave it out")
     if plan.zero == 3:
         raise SpecError("deployment.zero", 3, "sharded weights are not simulated yet", "write 0, 1 or 2")
     if plan.zero == 2:
