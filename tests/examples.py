@@ -66,10 +66,17 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
     both_ways = schedule == "dualpipe"
     model = replace(TINY, tied=draw(st.booleans()), seq_len=draw(st.sampled_from((16, 512))))
     ranks = iter(draw(st.permutations(range(20))))
-    replicas = draw(st.integers(1, 3))
+    replicas = [draw(_replicas(ranks, chunks, both_ways)) for _ in range(draw(st.integers(1, 3)))]
+    zero = draw(st.sampled_from((0, 0, 1, 2)))
+    if zero == 2:
+        replicas = [replace(replica, micro_batches=replicas[0].micro_batches) for replica in replicas]
     plan = DeploymentPlan(
-        replicas=tuple(draw(_replicas(ranks, chunks, both_ways)) for _ in range(replicas)),
+        replicas=tuple(replicas),
+        zero=zero,
         bucket_bytes=draw(st.sampled_from((None, 1, 50_000))),
+        serial_sync=draw(st.booleans()),
+        blocking_sends=draw(st.booleans()),
+        tp_overlap=draw(st.booleans()),
     )
     scenario = Scenario(cluster=draw(_clusters()), model=model, batch=plan.samples, deployment=plan)
     chosen = {family: draw(st.sampled_from(names(family))) for family in ("reshard", "collective", "topology")}

@@ -18,6 +18,7 @@ from xsim.experiment import DoesNotFitError, Experiment, Result, run
 from xsim.families import build, names
 from xsim.plan.comm import CommPlan, Transfer
 from xsim.plan.contracts import Estimate, Site
+from xsim.plan.halves import RingHalves
 from xsim.plan.layout import Layout
 from xsim.plan.reshard.lcm import Lcm
 from xsim.spec.cluster import ClusterSpec, NicSpec
@@ -272,7 +273,7 @@ def test_a_planner_may_simulate_and_price() -> None:
 
 
 @dataclass(frozen=True)
-class _Forgets:
+class _Forgets(RingHalves):
     """A strategy that loses the last transfer of every hand-over."""
 
     def move(self, source: Layout, target: Layout, site: Site) -> CommPlan:

@@ -134,6 +134,13 @@ _FAMILIES: Mapping[str, Sequence[str]] = {
 }
 
 
+_SYNCS = {
+    "grad_sync": "gradient syncs",
+    "grad_gather": "syncs of gradients to the shards of the optimizer",
+    "grad_param_comm": "syncs of parameters from the shards of the optimizer",
+}
+
+
 def _family_names(field: str) -> list[tuple[str, str]]:
     """(kind, column name) of a field that holds a figure per kind: ``operator_time_s`` gives ``mlp_time_s``."""
     suffix = field.split("_", 1)[1]
@@ -144,8 +151,8 @@ def _told(part: str) -> str:
     """A link kind as it is; an operator kind in words."""
     if part in LINK_KINDS:
         return part
-    if part == "grad_sync":
-        return "gradient syncs with every member there, hidden behind computation or not"
+    if part in _SYNCS:
+        return f"{_SYNCS[part]} with every member there, hidden behind computation or not"
     if part == "reshard_comm":
         return (
             "hand-overs at pipeline boundaries that nothing hides, all of what is waited for sent; part of the bubble"

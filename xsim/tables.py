@@ -35,7 +35,6 @@ def rank_table(scenario: Scenario, workload: Workload, timeline: Timeline, accou
     devices = rank_devices(scenario.cluster)
     hosts = rank_hosts(scenario.cluster)
     ranks: list[int] = account.ranks.tolist()
-    last = np.searchsorted(timeline.program, account.program, side="right") - 1
     return {
         "rank": ranks,
         "host": [hosts[rank] for rank in ranks],
@@ -44,7 +43,7 @@ def rank_table(scenario: Scenario, workload: Workload, timeline: Timeline, accou
         "stage": [program.stage for program in programs],
         "group": [program.group for program in programs],
         **{f"{cause}_ps": account.cause_ps(cause) for cause in CAUSES},
-        "end_ps": timeline.end_ps[last],
+        "end_ps": timeline.ended_ps[account.program],
         **{name: [getattr(need, name) for _, need in memory.needs] for name in _MEMORY},
         "peak_memory_bytes": [need.total_bytes for _, need in memory.needs],
         "device_memory_bytes": [devices[rank].memory_bytes for rank in ranks],

@@ -18,10 +18,11 @@ from xsim.plan import judge
 from xsim.plan.collective.ring import Ring
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, Step, Transfer, Zeros, phases
 from xsim.plan.contracts import Reshard
-from xsim.plan.judge import verify_collective, verify_move, verify_reduce
+from xsim.plan.judge import verify_collective, verify_gather, verify_move, verify_reduce, verify_reduce_scatter
 from xsim.plan.layout import Layout
 from xsim.plan.reshard.devicewise import Devicewise
 from xsim.plan.reshard.hetauto import HetAuto
+from xsim.plan.shards import shard_layout
 
 Verify = Callable[[CommPlan | TransferGraph, Sequence[Layout]], None]
 Part = tuple[Rows, Sequence[Sequence[int]]]
@@ -160,6 +161,19 @@ class TestCounting:
         with pytest.raises(PlanError, match="not at all"):
             verify_collective(concatenate([(turned, [(), (), ()])], ((0, 1, 2),)), collective)
 
+    def test_a_shard_of_what_its_rank_does_not_hold(self) -> None:
+        layouts = Layout.even((0, 1), 4), Layout.even((2, 3), 4)
+        shards = Layout((1, 0, 2, 3), (0, 1, 2, 3, 4))
+        with pytest.raises(PlanError, match=r"rank 1 has the shard range\(0, 1\) and does not hold all of it"):
+            verify_reduce_scatter(CommPlan(()), layouts, shards)
+
+    def test_a_sum_that_stays_in_parts(self) -> None:
+        layouts = Layout((0,), (0, 4)), Layout((1,), (0, 4))
+        shards = Layout((0, 1), (0, 2, 4))
+        plan = CommPlan((Transfer(1, 0, range(2), add=True),))
+        with pytest.raises(PlanError, match=r"at the end rank 1 has layouts\[0\] not at all in element 2"):
+            verify_reduce_scatter(plan, layouts, shards)
+
 
 class TestSwitch:
     """Vertex 9 sums or multicasts for ranks 0, 1 and 2, each of which has an element of 3."""
@@ -255,13 +269,13 @@ class TestMutations:
 
     @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3), data=st.data())
     def test_a_step_dropped(self, strategy: Reshard, many: Sequence[Layout], data: st.DataObject) -> None:
-        for plan, verify in both(strategy, many):
+        for plan, verify in judged(strategy, many):
             number = data.draw(st.integers(0, len(plan.steps) - 1))
             refused(without(plan, number), verify, many)
 
     @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3), data=st.data())
     def test_a_transfer_added_again(self, strategy: Reshard, many: Sequence[Layout], data: st.DataObject) -> None:
-        for plan, verify in both(strategy, many):
+        for plan, verify in judged(strategy, many):
             number, step = a_transfer(plan, data)
             if step is not None:
                 again = replace(step, add=True, after=(*step.after, number))
@@ -269,14 +283,14 @@ class TestMutations:
 
     @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3), data=st.data())
     def test_sender_and_receiver_swapped(self, strategy: Reshard, many: Sequence[Layout], data: st.DataObject) -> None:
-        for plan, verify in both(strategy, many):
+        for plan, verify in judged(strategy, many):
             number, step = a_transfer(plan, data)
             if step is not None:
                 refused(with_step(plan, number, replace(step, src=step.dst, dst=step.src)), verify, many)
 
     @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3), data=st.data())
     def test_a_span_shifted(self, strategy: Reshard, many: Sequence[Layout], data: st.DataObject) -> None:
-        for plan, verify in both(strategy, many):
+        for plan, verify in judged(strategy, many):
             number, step = a_transfer(plan, data)
             if step is not None:
                 shifted = range(step.span.start + 1, step.span.stop + 1)
@@ -314,7 +328,7 @@ class TestLarge:
 
     @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3))
     def test_right_plans_pass(self, strategy: Reshard, many: Sequence[Layout]) -> None:
-        for plan, verify in both(strategy, many):
+        for plan, verify in judged(strategy, many):
             verify(with_rings(plan), many)
 
     def test_a_missing_wait_is_found(self) -> None:
@@ -347,10 +361,17 @@ def refused_sum(*parts: Sequence[Part]) -> str:
     return str(caught.value)
 
 
-def both(strategy: Reshard, many: Sequence[Layout]) -> list[tuple[CommPlan, Verify]]:
-    """A move and a reduce with their judges."""
+def judged(strategy: Reshard, many: Sequence[Layout]) -> list[tuple[CommPlan, Verify]]:
+    """A move, a reduce and its halves with their judges; gradients that are summed in halves are cut."""
     move, reduce = strategy.move(many[0], many[1], SITE), strategy.reduce(many, SITE)
-    return [(move, lambda plan, layouts: verify_move(plan, layouts[0], layouts[1])), (reduce, verify_reduce)]
+    cut = [replace(layout, replicated=False) for layout in many]
+    shards = shard_layout(cut)
+    return [
+        (move, lambda plan, layouts: verify_move(plan, layouts[0], layouts[1])),
+        (reduce, verify_reduce),
+        (strategy.reduce_scatter(cut, shards, SITE), lambda plan, _: verify_reduce_scatter(plan, cut, shards)),
+        (strategy.gather(shards, cut, SITE), lambda plan, _: verify_gather(plan, shards, cut)),
+    ]
 
 
 def refused(plan: CommPlan, verify: Verify, many: Sequence[Layout]) -> None:

@@ -61,6 +61,14 @@ class Bounds:
         """See ``reduce_bound_ps``."""
         return self._bound_ps(tuple(layouts), tuple(layouts))
 
+    def reduce_scatter_ps(self, layouts: Sequence[Layout], shards: Layout) -> int:
+        """The same for sums that only the shards need."""
+        return self._bound_ps(tuple(layouts), (shards,))
+
+    def gather_ps(self, shards: Layout, layouts: Sequence[Layout]) -> int:
+        """The same for what the shards have and all layouts need."""
+        return self._bound_ps((shards,), tuple(layouts))
+
     def _bound_ps(self, inputs: tuple[Layout, ...], outputs: tuple[Layout, ...]) -> int:
         layouts = inputs if inputs == outputs else inputs + outputs
         position = {rank: i for i, rank in enumerate(dict.fromkeys(rank for x in layouts for rank in x.ranks))}

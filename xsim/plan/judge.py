@@ -29,7 +29,14 @@ from xsim.plan.comm import Collective, CommPlan
 from xsim.plan.layout import Layout
 from xsim.plan.replay import Event, Write, adversarial_orders, check_order, events_of, zeros_of
 
-__all__ = ["EXACT", "verify_collective", "verify_move", "verify_reduce"]
+__all__ = [
+    "EXACT",
+    "verify_collective",
+    "verify_gather",
+    "verify_move",
+    "verify_reduce",
+    "verify_reduce_scatter",
+]
 
 EXACT = 8192
 
@@ -66,6 +73,41 @@ def verify_reduce(plan: CommPlan | TransferGraph, layouts: Sequence[Layout], ele
     before = [_Holding(rank, span, i) for i, layout in enumerate(layouts) for rank, span in _parts(layout, unit)]
     after = [part for layout in layouts for part in _parts(layout, unit)]
     _judge(plan, before, after, tuple(f"layouts[{i}]" for i in range(len(layouts))))
+
+
+def verify_reduce_scatter(
+    plan: CommPlan | TransferGraph, layouts: Sequence[Layout], shards: Layout, element_bytes: int = 1
+) -> None:
+    """Every rank ends with each layout's contribution once on its shard, which lies in what it holds, or PlanError.
+
+    Args:
+        element_bytes: Of a graph, whose spans are in bytes.
+    """
+    _check_shards(layouts, shards)
+    unit = element_bytes if isinstance(plan, TransferGraph) else 1
+    before = [_Holding(rank, span, i) for i, layout in enumerate(layouts) for rank, span in _parts(layout, unit)]
+    _judge(plan, before, list(_parts(shards, unit)), tuple(f"layouts[{i}]" for i in range(len(layouts))))
+
+
+def verify_gather(
+    plan: CommPlan | TransferGraph, shards: Layout, layouts: Sequence[Layout], element_bytes: int = 1
+) -> None:
+    """Every rank of every layout ends with the data of the shards on what it holds, or PlanError.
+
+    Args:
+        element_bytes: Of a graph, whose spans are in bytes.
+    """
+    _check_shards(layouts, shards)
+    unit = element_bytes if isinstance(plan, TransferGraph) else 1
+    before = [_Holding(rank, span) for rank, span in _parts(shards, unit)]
+    _judge(plan, before, [part for layout in layouts for part in _parts(layout, unit)], ("the data",))
+
+
+def _check_shards(layouts: Sequence[Layout], shards: Layout) -> None:
+    """PlanError unless every shard lies in what its rank holds."""
+    for rank, span in shards.shards():
+        if span and not any(layout.holds(rank, span) for layout in layouts):
+            raise PlanError(f"rank {rank} has the shard {span} and does not hold all of it")
 
 
 def verify_collective(graph: TransferGraph, collective: Collective, element_bytes: int = 1) -> None:

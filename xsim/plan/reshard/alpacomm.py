@@ -8,6 +8,7 @@ from typing import Literal
 
 from xsim.plan.comm import Collective, CommPlan, Step, Transfer, complete, finished, phases
 from xsim.plan.contracts import Site
+from xsim.plan.halves import RingHalves
 from xsim.plan.launch import Choice, Job, greedy, improved
 from xsim.plan.layout import Layout, pieces
 from xsim.plan.tasks import UnitTask, least_loaded, shard_tasks, tile_tasks, workers
@@ -17,7 +18,7 @@ __all__ = ["AlpaComm"]
 
 
 @dataclass(frozen=True, slots=True)
-class AlpaComm:
+class AlpaComm(RingHalves):
     """Cut-point union, each piece sent once or summed in a ring of its owners; holders share the sending.
 
     Options matter to hand-overs alone. Where the source is replicated, who sends is chosen; where the target is, there

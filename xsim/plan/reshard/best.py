@@ -36,6 +36,12 @@ class Best:
     def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
         return self._fastest(site, lambda strategy: strategy.reduce(layouts, site))
 
+    def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout, site: Site) -> CommPlan:
+        return self._fastest(site, lambda strategy: strategy.reduce_scatter(layouts, shards, site))
+
+    def gather(self, shards: Layout, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        return self._fastest(site, lambda strategy: strategy.gather(shards, layouts, site))
+
     def _fastest(self, site: Site, plan_of: Callable[[Reshard], CommPlan]) -> CommPlan:
         plans = (_named(plan_of(strategy), name) for name, strategy in self._others(site))
         return min(plans, key=lambda plan: site.price(plan, site.element_bytes))

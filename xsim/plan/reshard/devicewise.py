@@ -25,10 +25,23 @@ class Devicewise:
         return hand_over(source, target)
 
     def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
-        size = layouts[0].size
-        shards = [shard for layout in layouts for shard in layout.shards()]
-        padding = (
-            Zeros(rank, span) for rank, own in shards for span in (range(own.start), range(own.stop, size)) if span
-        )
-        call = Collective("all_reduce", tuple(rank for rank, _ in shards), range(size))
-        return CommPlan((call,), zeros=tuple(padding))
+        ranks = tuple(rank for layout in layouts for rank in layout.ranks)
+        return CommPlan((Collective("all_reduce", ranks, range(layouts[0].size)),), zeros=_padding(layouts))
+
+    def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout, site: Site) -> CommPlan:
+        call = Collective("reduce_scatter", shards.ranks, range(shards.size), cuts=shards.cuts)
+        return CommPlan((call,), zeros=_padding(layouts))
+
+    def gather(self, shards: Layout, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        return CommPlan((Collective("all_gather", shards.ranks, range(shards.size), cuts=shards.cuts),))
+
+
+def _padding(layouts: Sequence[Layout]) -> tuple[Zeros, ...]:
+    """Zeros wherever a rank has no part of its own."""
+    return tuple(
+        Zeros(rank, span)
+        for layout in layouts
+        for rank, own in layout.shards()
+        for span in (range(own.start), range(own.stop, layout.size))
+        if span
+    )

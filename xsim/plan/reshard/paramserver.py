@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from xsim.plan.comm import CommPlan, Transfer, finished, hand_over
 from xsim.plan.contracts import Site
+from xsim.plan.halves import DirectHalves
 from xsim.plan.layout import Layout, even_cuts, pieces
 from xsim.spec.checks import not_negative
 
@@ -15,7 +16,7 @@ __all__ = ["ParamServer"]
 
 
 @dataclass(frozen=True, slots=True)
-class ParamServer:
+class ParamServer(DirectHalves):
     """All push each piece to a server, which adds, and pull the sum; hand-overs go from owner to owner.
 
     Servers are ranks that take part. They share the tensor: it is cut where any shard ends and into as many equal parts

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from xsim.plan.blocks import blocks_of, in_turn
 from xsim.plan.comm import Collective, CommPlan, finished, hand_over
 from xsim.plan.contracts import Site
+from xsim.plan.halves import gather_rings, reduce_scatter_rings
 from xsim.plan.layout import Layout, even_cuts, pieces
 from xsim.spec.checks import at_least
 
@@ -35,12 +36,24 @@ class Tensorwise:
         return hand_over(source, target)
 
     def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        parts, way = self._parts(layouts)
+        calls = [
+            Collective("all_reduce", tuple(layout.owner(part.start) for layout in layouts), part) for part in parts
+        ]
+        return replace(finished(in_turn(calls), layouts), strategy=way)
+
+    def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout, site: Site) -> CommPlan:
+        parts, way = self._parts(layouts)
+        return CommPlan(tuple(in_turn(list(reduce_scatter_rings(parts, layouts, shards)))), way)
+
+    def gather(self, shards: Layout, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        parts, way = self._parts(layouts)
+        return CommPlan(tuple(in_turn(list(gather_rings(parts, layouts, shards)))), way)
+
+    def _parts(self, layouts: Sequence[Layout]) -> tuple[list[range], str]:
+        """What each call sums, and which way of cutting that is."""
         blocks = blocks_of(layouts)
         count = max(1, self.calls * layouts[0].layers)
         cuts = blocks or pieces(cut for layout in layouts for cut in layout.cuts)
-        calls = [
-            Collective("all_reduce", tuple(layout.owner(block.start) for layout in layouts), part)
-            for block in cuts
-            for part in pieces(block.start + cut for cut in even_cuts(len(block), count))
-        ]
-        return replace(finished(in_turn(calls), layouts), strategy="" if blocks else "cut_points")
+        parts = [part for block in cuts for part in pieces(block.start + cut for cut in even_cuts(len(block), count))]
+        return parts, "" if blocks else "cut_points"
