@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -22,10 +23,12 @@ def carried_out(
     element_bytes: int = 1,
     order: Sequence[int] | None = None,
 ) -> dict[int, Floats]:
-    """What every rank has in the end.
+    """What every rank has in the end, and what passes through every vertex that is no rank.
+
+    Such a vertex is a switch that adds: what comes after a sum was given away begins a new one.
 
     Args:
-        held: Of each rank that takes part, the whole tensor; NaN where it holds nothing.
+        held: Of each rank, the whole tensor; NaN where it holds nothing.
         element_bytes: Of a graph, whose spans are in bytes.
         order: In which the events happen; absent: as listed.
     """
@@ -36,7 +39,9 @@ def carried_out(
         assert not span.stop % unit
         return slice(span.start // unit, span.stop // unit)
 
-    memory = {rank: values.copy() for rank, values in held.items()}
+    size = len(next(iter(held.values())))
+    memory = defaultdict(lambda: np.zeros(size), {rank: values.copy() for rank, values in held.items()})
+    given: defaultdict[int, NDArray[np.bool_]] = defaultdict(lambda: np.zeros(size, dtype=np.bool_))
     for rank, span in zeros_of(plan):
         memory[rank][at(span)] = 0.0
     events = events_of(plan)
@@ -44,8 +49,13 @@ def carried_out(
         results = []
         for write in event.writes:
             here = at(write.span)
+            if write.rank not in held:
+                memory[write.rank][here][given[write.rank][here]] = 0.0
+                given[write.rank][here] = False
             sent = [memory[rank][here] for rank in (*write.sources, *([write.rank] if write.add else []))]
             results.append(np.sum(sent, axis=0) if sent else np.full(here.stop - here.start, np.nan))
+            for rank in write.sources:
+                given[rank][here] = True
         for write, result in zip(event.writes, results, strict=True):
             memory[write.rank][at(write.span)] = result
     return memory
