@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
@@ -163,7 +162,8 @@ def lower_plan(
     """The transfers of ``plan``.
 
     A row waits for those rows of its step's ``after`` steps that share one of its two ranks, for all of them if none
-    does. A step without rows (an empty span, a collective of one) hands on what it waits for.
+    does. What another that it waits for has waited for itself is left out, so that the predecessors do not outnumber
+    the transfers. A step without rows (an empty span, a collective of one) hands on what it waits for.
 
     Args:
         plan: In elements.
@@ -183,10 +183,12 @@ def lower_plan(
     doors: dict[tuple[int, ...], _Door] = {}
     for step in plan.steps:
         if step.after not in doors:
-            doors[step.after] = _Door(rows, [row for number in step.after for row in last[number]])
-        door = doors[step.after]
-        own, inner = _rows_of(step, expand, len(rows))
-        waits += [(*door.before(row), *wait) for row, wait in zip(own, inner, strict=True)]
+            doors[step.after] = _Door(rows, waits, [row for number in step.after for row in last[number]])
+        door, base = doors[step.after], len(rows)
+        own, inner = _rows_of(step, expand, base)
+        for row, wait in zip(own, inner, strict=True):
+            through = {rank for before in wait for rank in own[before - base][:2]}
+            waits.append((*door.before(row, through), *wait))
         last.append(range(len(rows), len(rows) + len(own)) if own else door.rows)
         rows += own
     zeros = [(part.rank, part.span) for part in plan.zeros]
@@ -194,19 +196,30 @@ def lower_plan(
 
 
 class _Door:
-    """The rows that a step waits for, found by rank."""
+    """The rows that a step waits for, found by rank; without those that others of the same rank wait for."""
 
-    def __init__(self, known: Sequence[Row], rows: Sequence[int]) -> None:
+    def __init__(self, known: Sequence[Row], waits: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         self.rows = tuple(sorted(set(rows)))
-        self._by_rank: defaultdict[int, list[int]] = defaultdict(list)
-        for row in self.rows:
-            for rank in known[row][:2]:
-                self._by_rank[rank].append(row)
+        ends = {row: known[row][:2] for row in self.rows}
+        self._by_rank: dict[int, set[int]] = {}
+        for row, ranks in ends.items():
+            for rank in ranks:
+                self._by_rank.setdefault(rank, set()).add(row)
+        awaited = set[int]()
+        for row, ranks in ends.items():
+            for before in ends.keys() & set(waits[row]):
+                awaited.add(before)
+                for rank in ranks:
+                    if rank in ends[before]:
+                        self._by_rank[rank].discard(before)
+        self._all = tuple(row for row in self.rows if row not in awaited)
 
-    def before(self, row: Row) -> Sequence[int]:
-        """What ``row`` waits for."""
-        src, dst = row[:2]
-        return sorted({*self._by_rank.get(src, ()), *self._by_rank.get(dst, ())}) or self.rows
+    def before(self, row: Row, through: Set[int]) -> Sequence[int]:
+        """What ``row`` waits for, but for what it waits for through rows of its own step that share a rank."""
+        ranks = [rank for rank in row[:2] if rank in self._by_rank]
+        if not ranks:
+            return self._all
+        return sorted(set[int]().union(*(self._by_rank[rank] for rank in ranks if rank not in through)))
 
 
 def _rows_of(
