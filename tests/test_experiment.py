@@ -21,6 +21,7 @@ from xsim.plan.contracts import Estimate, Site
 from xsim.plan.halves import RingHalves
 from xsim.plan.layout import Layout
 from xsim.plan.reshard.lcm import Lcm
+from xsim.plan.workload import Action
 from xsim.spec.cluster import ClusterSpec, NicSpec
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.model import ModelSpec
@@ -100,10 +101,11 @@ def check_optimality(result: Result) -> None:
         assert all(distance.bound_ps <= distance.alone_ps for distance in found)
         best_ps = sum(distance.times * distance.bound_ps for distance in found)
         assert total == (best_ps / sum(distance.times * distance.alone_ps for distance in found) if best_ps else 1)
-    moves = zip(result.workload.moves, result.optimality.moves, strict=True)
-    for move, distance in moves:
-        replica = result.workload.programs[move.source].replica
-        assert distance.times == result.deployment.replicas[replica].micro_batches
+    ran = result.timeline
+    for move, distance in zip(result.workload.moves, result.optimality.moves, strict=True):
+        sends = (ran.program == move.source) & (ran.chunk == move.source_chunk)
+        kinds = ran.kind[sends].tolist()
+        assert distance.times == sum(Action(kind, 0).carries == move.kind for kind in kinds) > 0
 
 
 @pytest.mark.parametrize(("reshard", "percent"), [("lcm", (91, 99)), ("alpacomm", (91, 99)), ("hetauto", (41, 42))])
