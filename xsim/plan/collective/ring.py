@@ -9,6 +9,7 @@ from xsim.fabric.transfers import Rows, TransferGraph, concatenate, line
 from xsim.plan.comm import Collective
 from xsim.plan.contracts import Site
 from xsim.plan.patterns import cycle, even_pieces, host_order
+from xsim.plan.protocol import ProtocolChoice, under
 from xsim.spec.checks import at_least
 
 __all__ = ["Ring"]
@@ -22,10 +23,12 @@ class Ring:
         channels: How many rings at once, each with its share of every piece. Each walks the hosts from another rank
             on, so that together they cross on many NICs, where one ring has one NIC of a host each way.
         broadcast_pieces: Into how many pieces a broadcast is cut; they follow one another down the chain of ranks.
+        protocol: Of NCCL: what it takes of the wires and waits, see xsim/spec/protocols.yaml. None: ideal wires.
     """
 
     channels: int = 1
     broadcast_pieces: int = 8
+    protocol: ProtocolChoice = "none"
 
     def __post_init__(self) -> None:
         at_least(self, "channels", 1)
@@ -45,7 +48,7 @@ class Ring:
                 added = [(_cycle(order, collective, channel, self.channels), [()] * len(order))]
             parts += (part for part in added if any(part[0].spans))
             count = sum(len(rows) for rows, _ in parts)
-        return concatenate(parts, (collective.ranks,))
+        return under(self.protocol, concatenate(parts, (collective.ranks,)), site)
 
 
 def _cycle(order: tuple[int, ...], collective: Collective, channel: int, channels: int) -> Rows:

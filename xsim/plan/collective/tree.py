@@ -11,6 +11,7 @@ from xsim.fabric.transfers import Rows, TransferGraph, concatenate, line
 from xsim.plan.comm import Collective
 from xsim.plan.contracts import Site
 from xsim.plan.patterns import Steps, cycle, even_pieces, host_order
+from xsim.plan.protocol import ProtocolChoice, under
 from xsim.spec.checks import at_least
 
 __all__ = ["Tree"]
@@ -31,14 +32,19 @@ class Tree:
 
     Attributes:
         pieces: Into how many pieces the half of each tree is cut. Few suit small tensors, many large ones.
+        protocol: Of NCCL: what it takes of the wires and waits, see xsim/spec/protocols.yaml. None: ideal wires.
     """
 
     pieces: int = 16
+    protocol: ProtocolChoice = "none"
 
     def __post_init__(self) -> None:
         at_least(self, "pieces", 1)
 
     def expand(self, collective: Collective, site: Site) -> TransferGraph:
+        return under(self.protocol, self._transfers(collective, site), site)
+
+    def _transfers(self, collective: Collective, site: Site) -> TransferGraph:
         ranks, order = collective.ranks, host_order(collective.ranks, site.fabric)
         if collective.kind in {"all_gather", "reduce_scatter"}:
             own, steps = dict(zip(ranks, collective.pieces(), strict=True)), Steps()
