@@ -3,77 +3,106 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xsim.fabric.fabric import Fabric
-from xsim.fabric.transfers import COLUMNS, IDEAL, PAYLOAD_PPM, TransferGraph
+from xsim.fabric.transfers import COLUMNS, PAYLOAD_PPM, TransferGraph
 from xsim.plan.contracts import Site
-from xsim.spec.protocols import GenerationCosts, LinkClass, Protocol, WireCost, generation
+from xsim.spec.protocols import GenerationCosts, LinkClass, Mode, WireCost, generation
 
-__all__ = ["ProtocolChoice", "launched", "under"]
+__all__ = ["FILL_STEPS", "ProtocolChoice", "RowCosts", "row_costs", "under", "with_costs"]
 
 ProtocolChoice = Literal["none", "ll", "ll128", "simple"]
 Ints = NDArray[np.int64]
 
+FILL_STEPS = 0.75  # tells 2 ranks from 8 on every generation: calibrated, docs/collectives.md
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowCosts:
+    """What a protocol adds to a graph of N rows.
+
+    Attributes:
+        delay_ps, wire_ppm: The columns of a ``TransferGraph``.
+        base_ps: Of each rank, from the launch to the first transfer.
+    """
+
+    delay_ps: Ints
+    wire_ppm: Ints
+    base_ps: Mapping[int, int]
+
 
 def under(protocol: ProtocolChoice, graph: TransferGraph, site: Site) -> TransferGraph:
-    """``graph`` with the costs of ``protocol``; as it is, on ideal wires, if that is ``none``.
+    """``graph`` with the costs of ``protocol``; as it is, on ideal wires, if that is ``none``."""
+    if protocol == "none" or not graph.rows:
+        return graph
+    return with_costs(graph, row_costs(graph, site, (protocol,))[0])
+
+
+def row_costs(graph: TransferGraph, site: Site, modes: Sequence[Mode]) -> list[RowCosts]:
+    """What each of ``modes`` adds to ``graph``; ``in_switch`` is Simple but for transfers with a switch that sums.
 
     Each row pays for the slowest class of links on its way, and of its two ranks for the costlier generation.
 
-    A ring of R rounds keeps a rank's channel busy for R + 1 steps of copying, since the first piece is only sent and
-    the last only received; the wires are free meanwhile. So its rows take (R + 1) / R of the bytes besides, which is
-    what tells 2 ranks from 8 in the measurements (docs/collectives.md).
+    A ring of R rounds inside a host keeps a rank's channel busy for more than R steps, since it sends its first piece
+    and receives its last in steps of their own. So its rows take (R + ``FILL_STEPS``) / R of the bytes besides.
     """
-    if protocol == "none" or not graph.rows:
-        return graph
-    costs = {rank: generation(site.device(rank).name) for rank in graph.ranks.tolist()}
+    generations = {rank: generation(site.device(rank).name) for rank in graph.ranks.tolist()}
+    base_ps = {rank: own.base_ps for rank, own in generations.items()}
     ends = list(zip(graph.src.tolist(), graph.dst.tolist(), strict=True))
-    steps = {pair: _step(pair, protocol, costs, site.fabric) for pair in set(ends)}
-    share = np.array([steps[pair].share for pair in ends])
+    links = {pair: _link_class(site.fabric, *pair) for pair in set(ends)}
     rounds = np.maximum(graph.rounds, 1)
-    fill = np.where(graph.cycle_len > 0, (rounds + 1) / rounds, 1.0)
-    priced = replace(
-        graph,
-        delay_ps=np.array([steps[pair].delay_ps for pair in ends], dtype=np.int64),
-        wire_ppm=np.rint(fill / share * PAYLOAD_PPM).astype(np.int64),
-    )
-    return launched(priced, {rank: own.base_ps for rank, own in costs.items()})
+    copied = (graph.cycle_len > 0) & np.array([links[pair] != "network" for pair in ends], dtype=bool)
+    fill = np.where(copied, (rounds + FILL_STEPS) / rounds, 1.0)
+    found = []
+    for mode in modes:
+        steps = {pair: _step(pair, link, mode, generations) for pair, link in links.items()}
+        share = np.array([steps[pair].share for pair in ends])
+        found.append(
+            RowCosts(
+                delay_ps=np.array([steps[pair].delay_ps for pair in ends], dtype=np.int64),
+                wire_ppm=np.rint(fill / share * PAYLOAD_PPM).astype(np.int64),
+                base_ps=base_ps,
+            )
+        )
+    return found
 
 
-def launched(graph: TransferGraph, base_ps: Mapping[int, int]) -> TransferGraph:
-    """``graph`` after a time of each rank's own: a row to itself, which all its first rows wait for."""
+def with_costs(graph: TransferGraph, costs: RowCosts) -> TransferGraph:
+    """``graph`` with ``costs``; the launch is a row of each rank to itself, for which its first rows wait."""
     ranks: Sequence[int] = graph.ranks.tolist()
     count = len(ranks)
     place = {rank: row for row, rank in enumerate(ranks)}
-    columns = {name: np.concatenate((np.zeros(count, dtype=np.int64), getattr(graph, name))) for name in COLUMNS}
+    priced = replace(graph, delay_ps=costs.delay_ps, wire_ppm=costs.wire_ppm)
+    columns = {name: np.concatenate((np.zeros(count, dtype=np.int64), getattr(priced, name))) for name in COLUMNS}
     columns["src"][:count] = columns["dst"][:count] = graph.ranks
     columns["rounds"][:count] = 1
     columns["cycle_base"] += count
     columns["cycle_base"][:count] = np.arange(count)
-    columns["delay_ps"][:count] = [base_ps[rank] for rank in ranks]
-    columns["wire_ppm"][:count] = IDEAL[1]
+    columns["delay_ps"][:count] = [costs.base_ps[rank] for rank in ranks]
+    columns["wire_ppm"][:count] = PAYLOAD_PPM
     waits: list[list[int]] = [[]] * count
     for row, (src, dst) in enumerate(zip(graph.src.tolist(), graph.dst.tolist(), strict=True)):
         before = (graph.predecessors(row) + count).tolist()
         waits.append(before or sorted({place[end] for end in (src, dst) if end in place}))
     return replace(
-        graph,
+        priced,
         **columns,
         pred_ptr=np.cumsum([0, *map(len, waits)], dtype=np.int64),
         pred=np.array([row for wait in waits for row in wait], dtype=np.int64),
     )
 
 
-def _step(ends: tuple[int, int], protocol: Protocol, costs: Mapping[int, GenerationCosts], fabric: Fabric) -> WireCost:
-    link = _link_class(fabric, *ends)
+def _step(
+    ends: tuple[int, int], link: LinkClass | None, mode: Mode, generations: Mapping[int, GenerationCosts]
+) -> WireCost:
     if link is None:
         return WireCost(delay_ps=0, share=1)
-    found = [costs[rank].cost(link, protocol) for rank in ends if rank in costs]  # a switch has none
+    found = [generations[rank].cost(link, mode) for rank in ends if rank in generations]  # a switch has none
     return WireCost(delay_ps=max(cost.delay_ps for cost in found), share=min(cost.share for cost in found))
 
 
@@ -85,6 +114,3 @@ def _link_class(fabric: Fabric, src: int, dst: int) -> LinkClass | None:
     if kinds & {"nic", "spine"}:
         return "network"
     return "scale_up" if kinds == {"scale_up"} else "pcie"
-
-
-assert set(get_args(ProtocolChoice)) == {"none", *get_args(Protocol)}

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Literal
 
 from xsim.errors import SpecError
-from xsim.spec.checks import at_least, not_negative
+from xsim.spec.checks import not_negative
 from xsim.spec.codec import from_plain
 from xsim.spec.yaml_text import load
 
@@ -18,6 +18,7 @@ __all__ = [
     "GenerationCosts",
     "LinkClass",
     "LinkCosts",
+    "Mode",
     "Protocol",
     "WireCost",
     "generation",
@@ -26,6 +27,7 @@ __all__ = [
 
 Protocol = Literal["ll", "ll128", "simple"]
 LinkClass = Literal["scale_up", "pcie", "network"]
+Mode = Literal[Protocol, "in_switch"]
 PROTOCOLS: tuple[Protocol, ...] = ("ll", "ll128", "simple")
 OTHERS = "others"  # the generation of every device that no other lists
 
@@ -58,20 +60,14 @@ class LinkCosts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InSwitchCost:
-    """Sums inside the switches of a scale-up fabric.
+class InSwitchCost(WireCost):
+    """Of a step of a sum in the switches of a scale-up fabric.
 
     Attributes:
-        delay_ps, share: As those of ``WireCost``.
-        ranks: The fewest for which they are used.
+        ranks: The fewest of a host for which the switches are used.
     """
 
-    delay_ps: int
-    share: float
     ranks: int
-
-    def __post_init__(self) -> None:
-        at_least(self, "ranks", 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +89,10 @@ class GenerationCosts:
     network: LinkCosts
     in_switch: InSwitchCost | None = None
 
-    def cost(self, link: LinkClass, protocol: Protocol) -> WireCost:
-        """Of a step over ``link``."""
+    def cost(self, link: LinkClass, protocol: Mode) -> WireCost:
+        """Of a step over ``link``; of one to or from a switch that sums, where it does not, as Simple."""
+        if protocol == "in_switch":
+            return self.in_switch if self.in_switch is not None and link == "scale_up" else self.cost(link, "simple")
         costs: LinkCosts = getattr(self, link)
         found: WireCost = getattr(costs, protocol)
         return found

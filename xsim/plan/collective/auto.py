@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xsim.errors import SpecError
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective
 from xsim.plan.contracts import Site
-from xsim.plan.forecast import forecast_ps
+from xsim.plan.forecast import Forecast
 from xsim.plan.patterns import by_host
-from xsim.plan.protocol import under
-from xsim.spec.protocols import PROTOCOLS, Protocol, generation
+from xsim.plan.protocol import RowCosts, row_costs, with_costs
+from xsim.spec.protocols import PROTOCOLS, Mode, Protocol, generation
 
 __all__ = ["Auto"]
+
+TREE_PIECES = (1, 4, 16)  # of each of the two trees
+LEAST_PIECE_BYTES = 2**16  # smaller ones only add steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +43,39 @@ class Auto:
             raise SpecError("protocols", self.protocols, "there is nothing to choose from", "name ll, ll128 or simple")
 
     def expand(self, collective: Collective, site: Site) -> TransferGraph:
-        ideal = list(_ideal(collective, site))
-        graphs = [under(protocol, graph, site) for graph in ideal for protocol in self.protocols]
-        return min(graphs, key=lambda graph: forecast_ps(graph, site.fabric) if len(graphs) > 1 else 0)
+        offers = [offer for graph, modes in self._tried(collective, site) for offer in _offers(graph, modes, site)]
+        _, graph, costs = min(offers, key=lambda offer: offer[0])
+        return with_costs(graph, costs) if graph.rows else graph
+
+    def _tried(self, collective: Collective, site: Site) -> Iterator[tuple[TransferGraph, Sequence[Mode]]]:
+        """What each algorithm would transfer, on ideal wires, and how."""
+        yield site.collective("ring").expand(collective, site), self.protocols
+        if _sums_in_switch(collective, site):
+            yield site.collective("nvls").expand(collective, site), ("in_switch",)
+        hosts = by_host(collective.ranks, site.fabric)
+        if len(hosts) == 1:
+            return
+        most = min(generation(site.device(rank).name).most_channels for rank in collective.ranks)
+        channels = min(most, *map(len, hosts))
+        if channels > 1:
+            yield site.collective("ring", channels=channels).expand(collective, site), self.protocols
+        yield site.collective("hierarchical").expand(collective, site), self.protocols
+        for pieces in TREE_PIECES:
+            if pieces == 1 or len(collective.span) * site.element_bytes >= 2 * pieces * LEAST_PIECE_BYTES:
+                yield site.collective("tree", pieces=pieces).expand(collective, site), self.protocols
 
 
-def _ideal(collective: Collective, site: Site) -> Iterator[TransferGraph]:
-    """What each algorithm would transfer, on ideal wires."""
-    yield site.collective("ring").expand(collective, site)
-    hosts = by_host(collective.ranks, site.fabric)
-    if len(hosts) == 1:
-        return
-    most = min(generation(site.device(rank).name).most_channels for rank in collective.ranks)
-    channels = min(most, *map(len, hosts))
-    if channels > 1:
-        yield site.collective("ring", channels=channels).expand(collective, site)
-    yield site.collective("hierarchical").expand(collective, site)
-    for pieces in (1, 4, 16):
-        yield site.collective("tree", pieces=pieces).expand(collective, site)
+def _offers(graph: TransferGraph, modes: Sequence[Mode], site: Site) -> Iterator[tuple[int, TransferGraph, RowCosts]]:
+    """(forecast in ps, graph, costs) of each mode."""
+    forecast = Forecast.of(graph, site.fabric, site.element_bytes)
+    for costs in row_costs(graph, site, modes):
+        yield forecast.time_ps(costs.delay_ps, costs.wire_ppm) + max(costs.base_ps.values()), graph, costs
+
+
+def _sums_in_switch(collective: Collective, site: Site) -> bool:
+    """Whether NCCL would: only all-reduces, and enough ranks in each host."""
+    if collective.kind != "all_reduce" or "nvls" not in site.collectives:
+        return False
+    fewest = min(map(len, by_host(collective.ranks, site.fabric)))
+    found = [generation(site.device(rank).name).in_switch for rank in collective.ranks]
+    return all(cost is not None and cost.ranks <= fewest for cost in found)
