@@ -37,7 +37,8 @@ def forecast_us(row: Row, nic_latency_ps: int | None) -> float:
 
 def _graph(row: Row, nic_latency_ps: int | None) -> tuple[Fabric, TransferGraph]:
     site = _site(row.machine, row.ranks, row.hosts, nic_latency_ps)
-    collective = Collective(row.kind, tuple(range(row.ranks)), range(row.size_bytes))
+    span_bytes = row.size_bytes * (row.ranks if row.kind == "all_to_all" else 1)  # it counts what one rank sends
+    collective = Collective(row.kind, tuple(range(row.ranks)), range(span_bytes))
     return site.fabric, Auto().expand(collective, site)
 
 

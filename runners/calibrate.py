@@ -62,7 +62,7 @@ def _fitted_on(name: str, rows: Iterable[Row]) -> list[Row]:
     """Over PCIe only pairs: more ranks share parts of the host that no specification states."""
     devices = generations()[name].devices
     own = (row for row in rows if row.hosts == 1 and row.machine.device in devices and not row.held_out)
-    return [row for row in own if row.machine.scale_up == "nvswitch" or row.ranks == 2]
+    return [row for row in own if row.kind != "all_to_all" and (row.machine.scale_up != "pcie" or row.ranks == 2)]
 
 
 def _port(name: str) -> LinkSpec:

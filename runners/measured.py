@@ -29,6 +29,7 @@ KINDS: Mapping[str, CollectiveKind] = {
     "all_reduce": "all_reduce",
     "all_gather": "all_gather",
     "reduce_scatter": "reduce_scatter",
+    "alltoall": "all_to_all",
 }
 LEAST_BYTES = 2**16
 NOISE = 0.2  # a larger message that takes so much less time says that the series is noise

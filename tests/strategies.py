@@ -41,6 +41,7 @@ FABRIC = Fabric(
     links=(Link("wire", "scale_up"),),
     hosts=tuple(rank // DEVICES_PER_HOST for rank in range(RANKS)),
     router=lambda _src, _dst: (0,),
+    switches=tuple(rank // DEVICES_PER_HOST for rank in range(RANKS)),
 )
 
 DEVICE = from_plain(DeviceSpec, "h100_80")
@@ -134,9 +135,9 @@ def overlapping_layouts(draw: st.DrawFn) -> tuple[Layout, Layout]:
 @st.composite
 def collectives(draw: st.DrawFn) -> Collective:
     """Any kind, on 1 to 17 ranks in any order, on a span of any size and place, evenly cut or not."""
-    ranks, start, size = draw(rank_tuples(17)), draw(st.integers(0, 5)), draw(st.integers(1, 60))
+    ranks, start, size = draw(rank_tuples(17)), draw(st.integers(0, 5)), draw(st.integers(0, 60))
     kind: CollectiveKind = draw(st.sampled_from(get_args(CollectiveKind)))
-    root = draw(st.integers(0, len(ranks) - 1)) if kind == "broadcast" else None
+    root = draw(st.integers(0, len(ranks) - 1)) if kind in {"broadcast", "reduce"} else None
     span, cuts = range(start, start + size), None
     if draw(st.booleans()):
         inner = st.lists(st.integers(start, start + size), min_size=len(ranks) - 1, max_size=len(ranks) - 1)

@@ -168,6 +168,23 @@ def test_memory_is_enforced_or_reported() -> None:
     assert not run(Experiment(scenario=huge, memory="report")).metrics.fits
 
 
+def test_shares_in_proportion_to_speed_take_the_wait_out_of_an_unlike_group() -> None:
+    """Ranks 0 and 1 are A100 of 312 TFLOPS, 2..5 are H100 of 756: an even cut lets the faster wait."""
+    cluster = load(ClusterSpec, "xsim_testbed_pcie")
+    found = []
+    for shares in ((), (312.0, 312.0, 756.0, 756.0, 756.0, 756.0)):
+        group = DeviceGroup(ranks=tuple(range(6)), samples=1, tp_shares=shares)
+        stage = Stage(groups=(group,), layers=(range(1, 33),))
+        plan = DeploymentPlan(replicas=(Replica(stages=(stage,), micro_batch=1, micro_batches=4),))
+        model = load(ModelSpec, "llama2_7b")
+        question = Scenario(cluster=cluster, model=model, batch=4, deployment=plan)
+        found.append(run(Experiment(scenario=question, memory="report", verify=True)).account)
+    even, shared = found
+
+    assert shared.makespan_ps < even.makespan_ps
+    assert shared.cause_ps("straggler_wait")[2:].mean() < even.cause_ps("straggler_wait")[2:].mean() / 2
+
+
 def test_every_pair_of_strategies_moves_the_same_gradients() -> None:
     sizes = []
     for reshard, network in itertools.product(names("reshard"), names("network")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -20,6 +21,7 @@ from xsim.spec.cluster import (
     ClusterSpec,
     DeviceSlot,
     DeviceSpec,
+    DomainSpec,
     EfficiencyCurve,
     HostSpec,
     LinkSpec,
@@ -136,6 +138,16 @@ def test_domains_of_one_host_and_lone_devices_talk_over_pcie() -> None:
     assert fabric.path_latency_ps(1, 2) == 2 * 50
 
 
+def test_each_domain_of_a_host_has_its_own_fabric() -> None:
+    slots = tuple(DeviceSlot(device=NVLINK, count=3, domain=name) for name in ("switch", "mesh", "tree"))
+    kinds = (DomainSpec(name="mesh", scale_up="full_mesh"), DomainSpec(name="tree", scale_up="pcie"))
+    fabric = OneSwitch().build(cluster(replace(host(*slots), domains=kinds)))
+
+    assert names(fabric, 0, 1) == ["rank0 -> host0.domainswitch", "host0.domainswitch -> rank1"]
+    assert names(fabric, 3, 4) == ["rank3 -> rank4"]
+    assert names(fabric, 6, 7) == ["rank6 -> host0.pcie", "host0.pcie -> rank7"]
+
+
 def test_devices_share_nics_in_contiguous_blocks() -> None:
     nic = NicSpec(bandwidth_bytes_per_s=25e9, latency_ps=1000, per_host=2)
     fabric = OneSwitch().build(cluster(host(DeviceSlot(device=NVLINK, count=5), nic=nic, count=2)))
@@ -184,6 +196,78 @@ def test_a_rail_joins_the_same_nic_of_each_host() -> None:
     assert names(fabric, 1, 6)[1:3] == ["host0.nic1 -> segment0.rail1", "segment0.rail1 -> host1.nic1"]
     assert "spine" in names(fabric, 1, 7)[2]  # another rail
     assert names(fabric, 12, 20)[1::3] == ["host1.nic7 -> segment0.rail7", "segment1.rail7 -> host2.nic7"]
+
+
+def test_a_relay_is_on_the_rail_of_the_target() -> None:
+    spec = cluster(host(DeviceSlot(device=NVLINK, count=4), count=4), per_tor=2)
+    straight, relayed = Rail().build(spec), Rail(pxn=True).build(spec)
+
+    assert names(relayed, 1, 7) == [
+        "rank1 -> host0.domain0",
+        "host0.domain0 -> rank3",
+        "rank3 -> host0.pcie",
+        "host0.nic3 -> segment0.rail3",
+        "segment0.rail3 -> host1.nic3",
+        "host1.pcie -> rank7",
+    ]
+    assert names(relayed, 1, 15) == [*names(relayed, 1, 3), *names(straight, 3, 15)]  # another segment: over its spine
+    for dst in (0, 3, 5, 9):  # of its own host, or of its own rail
+        assert relayed.route(1, dst) == straight.route(1, dst)
+
+
+def test_ranks_of_one_nic_take_turns_as_relays() -> None:
+    nic = NicSpec(bandwidth_bytes_per_s=25e9, latency_ps=1000, per_host=2)
+    fabric = Rail(pxn=True).build(cluster(host(DeviceSlot(device=NVLINK, count=8), nic=nic, count=2), per_tor=2))
+
+    assert [names(fabric, 0, dst)[2] for dst in (12, 13, 14, 15)] == [
+        f"rank{relay} -> host0.pcie" for relay in (4, 5, 6, 7)
+    ]
+
+
+def test_without_a_way_to_a_relay_the_path_is_straight() -> None:
+    """PCIe hosts, a rail that the own host lacks, and a relay in another scale-up domain."""
+    pcie = host(DeviceSlot(device=device(), count=4), scale_up="pcie", count=2)
+    domains = (DeviceSlot(device=NVLINK, count=2, domain="left"), DeviceSlot(device=NVLINK, count=2, domain="right"))
+    for spec, pairs in (
+        (cluster(pcie, per_tor=2), [(0, 5), (3, 4)]),
+        (
+            cluster(host(DeviceSlot(device=NVLINK, count=2)), host(DeviceSlot(device=NVLINK, count=4)), per_tor=2),
+            [(0, 5)],
+        ),
+        (cluster(host(*domains, count=2), per_tor=2), [(0, 6), (3, 5)]),
+    ):
+        straight, relayed = Rail().build(spec), Rail(pxn=True).build(spec)
+        for pair in pairs:
+            assert relayed.route(*pair) == straight.route(*pair)
+
+
+def test_a_fabric_with_relays_survives_pickling() -> None:
+    fabric = Rail(pxn=True).build(UNLIKE)
+
+    assert pickle.loads(pickle.dumps(fabric)).route(0, 20) == fabric.route(0, 20)
+
+
+@EACH
+def test_a_switch_has_a_link_from_and_to_each_of_its_ranks(topology: Topology) -> None:
+    fabric = topology.build(UNLIKE)
+    switch = fabric.switch_for((6, 7, 12))
+
+    assert switch == UNLIKE.ranks + 6
+    assert names(fabric, 7, switch) == ["rank7 -> host1.domain0"]
+    assert names(fabric, switch, 12) == ["host1.domain0 -> rank12"]
+    assert fabric.switch_for((5, 8)) == UNLIKE.ranks + 5  # two groups at once do not meet
+    assert fabric.switch_for((4, 5)) is None  # two hosts
+    assert fabric.switch_for((21, 22)) is None  # PCIe
+
+
+def test_a_full_mesh_and_other_domains_have_no_switch() -> None:
+    mesh = OneSwitch().build(cluster(host(DeviceSlot(device=NVLINK, count=4), scale_up="full_mesh")))
+    domains = (DeviceSlot(device=NVLINK, count=2, domain="left"), DeviceSlot(device=NVLINK, count=2, domain="right"))
+    two = OneSwitch().build(cluster(host(*domains)))
+
+    assert mesh.switch_for((0, 1, 2)) is None
+    assert two.switch_for((0, 1, 2)) is None
+    assert two.switch_for((2, 3)) == 4 + 2
 
 
 def test_ecmp_spreads_pairs_evenly_and_always_alike() -> None:

@@ -84,7 +84,7 @@ def test_a_halved_backward_keeps_activations_until_the_second_half() -> None:
 @given(st.integers(1, 3), st.integers(0, 1), st.booleans())
 def test_less_work_needs_less(samples: int, index: int, sequence_parallel: bool) -> None:
     asked = question(two_stages())
-    load = Load((range(6),), samples, 2, sequence_parallel, OneFOneB().order(0, 2, 6))
+    load = Load((range(6),), samples, 2, (), sequence_parallel, OneFOneB().order(0, 2, 6))
     need = rank_memory(asked, load, index)
 
     assert rank_memory(asked, replace(load, samples=samples + 1), index).total_bytes > need.total_bytes
@@ -94,6 +94,17 @@ def test_less_work_needs_less(samples: int, index: int, sequence_parallel: bool)
         rank_memory(asked, replace(load, sequence_parallel=True), index).activation_bytes
         <= rank_memory(asked, replace(load, sequence_parallel=False), index).activation_bytes
     )
+
+
+def test_a_larger_share_needs_more_of_everything() -> None:
+    asked = question(two_stages())
+    load = Load((range(1, 6),), 1, 2, (3.0, 1.0), False, OneFOneB().order(0, 2, 6))
+    large, small = (rank_memory(asked, load, index) for index in range(2))
+
+    even = rank_memory(asked, replace(load, shares=()), 0)
+    assert large.weight_bytes == 3 * small.weight_bytes
+    assert large.weight_bytes + small.weight_bytes == 2 * even.weight_bytes
+    assert large.activation_bytes > even.activation_bytes > small.activation_bytes
 
 
 def test_a_deployment_that_fits_names_the_fullest_rank() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -29,7 +30,14 @@ def models(draw: st.DrawFn) -> ModelSpec:
 
 
 def parts(
-    spec: ModelSpec, layer: int, tp: int = 1, index: int = 0, samples: int = 1, *, sequence_parallel: bool = False
+    spec: ModelSpec,
+    layer: int,
+    tp: int = 1,
+    index: int = 0,
+    samples: int = 1,
+    *,
+    sequence_parallel: bool = False,
+    shares: tuple[float, ...] = (),
 ) -> tuple[ShardedOperator | Exchange, ...]:
     return layer_operators(
         spec,
@@ -39,6 +47,7 @@ def parts(
         index=index,
         precision="bf16",
         sequence_parallel=sequence_parallel,
+        shares=shares,
     )
 
 
@@ -57,6 +66,24 @@ def test_any_tensor_degree_conserves_the_flops(spec: ModelSpec, tp: int, samples
         whole = [operator.flops for operator in operators(parts(spec, layer, samples=samples))]
         shards = [operators(parts(spec, layer, tp, i, samples)) for i in range(tp)]
         assert [sum(each.flops for each in same) for same in zip(*shards, strict=True)] == whole
+
+
+@given(models(), st.lists(st.floats(0.1, 10), min_size=1, max_size=12), st.booleans())
+def test_any_shares_conserve_the_flops(spec: ModelSpec, some: list[float], sequence_parallel: bool) -> None:
+    shares = tuple(some[: spec.kv_heads])
+    cut = partial(parts, spec, shares=shares, sequence_parallel=sequence_parallel)
+    for layer in range(spec.layers + 2):
+        whole = [operator.flops for operator in operators(parts(spec, layer, sequence_parallel=sequence_parallel))]
+        shards = [operators(cut(layer, len(shares), i)) for i in range(len(shares))]
+        assert [sum(each.flops for each in same) for same in zip(*shards, strict=True)] == whole
+
+
+def test_ranks_of_unequal_shares_have_heads_in_proportion() -> None:
+    spec = model(heads=32, hidden=32 * 4, ffn=100)
+    shards = [Shard(spec, 1, 3, i, "bf16", sequence_parallel=False, shares=(2, 1, 1)) for i in range(3)]
+
+    assert [shard.heads for shard in shards] == [16, 8, 8]
+    assert [shard.part(spec.ffn) for shard in shards] == [50, 25, 25]
 
 
 @given(models(), st.integers(1, 12))

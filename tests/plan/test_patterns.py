@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.strategies import FABRIC
 from xsim.fabric.transfers import line, ring
-from xsim.plan.patterns import Steps, by_host, even_pieces, host_order
+from xsim.plan.layout import even_pieces
+from xsim.plan.patterns import Steps, by_host, host_order
 
 
 def waits(steps: Steps) -> list[list[int]]:

@@ -34,6 +34,15 @@ def test_tensor_ranks_are_neighbours_then_replicas_then_stages() -> None:
     assert ranks == [[(0, 1), (4, 5)], [(2, 3), (6, 7)]]
 
 
+def test_stages_hold_the_chunks_in_turn() -> None:
+    asked = Scenario(cluster=cluster(4), model=model(layers=10), batch=8)
+
+    (replica,) = Uniform(tp=2, pp=2, chunks=2).plan(asked, SITE).replicas
+
+    held = [[(part.start, part.stop - 1) for part in stage.layers] for stage in replica.stages]
+    assert held == [[(1, 2), (6, 7)], [(3, 5), (8, 10)]]
+
+
 @given(st.integers(1, 4), st.integers(1, 6), st.integers(1, 3), st.integers(1, 3), st.integers(6, 20))
 def test_every_rank_and_sample_is_used_once(tp: int, pp: int, dp: int, micro_batch: int, layers: int) -> None:
     asked = Scenario(cluster=cluster(tp * pp * dp), model=model(layers=layers), batch=2 * dp * micro_batch)
@@ -60,6 +69,11 @@ def test_the_default_tensor_degree_is_the_smallest_host() -> None:
         (Uniform(tp=3), 8, "planner = 'tp=3, pp=1': tp 3 x pp 1 does not divide the cluster's 8 ranks; "),
         (Uniform(tp=16), 8, "planner.tp = 16: the model has 8 heads; write tp: 8 or less"),
         (Uniform(pp=5), 8, "planner.pp = 5: the model has 4 layers; write pp: 4 or less"),
+        (
+            Uniform(pp=2, chunks=3),
+            8,
+            "planner.chunks = 3: 2 stages of as many chunks are more than the model's 4 layers; write chunks: ",
+        ),
         (Uniform(tp=2), 6, "batch = 6: 4 replicas of micro-batch 1 do not divide it; choose a multiple of 4, or "),
         (Given(), 8, "deployment = None: the planner 'given' takes the scenario's own deployment, and it has none; "),
     ],

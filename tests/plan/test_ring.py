@@ -48,7 +48,7 @@ def test_every_rank_sends_a_piece_a_round(kind: CollectiveKind, rounds: int) -> 
 
 
 def test_a_broadcast_is_a_pipeline_down_the_chain() -> None:
-    graph = Ring(broadcast_pieces=2).expand(Collective("broadcast", (0, 1, 2), range(8), root=1), SITE)
+    graph = Ring(pieces=2).expand(Collective("broadcast", (0, 1, 2), range(8), root=1), SITE)
 
     assert list(zip(graph.src.tolist(), graph.dst.tolist(), graph.start.tolist(), strict=True)) == [
         (1, 2, 0),
@@ -60,8 +60,8 @@ def test_a_broadcast_is_a_pipeline_down_the_chain() -> None:
 
 
 def test_a_broadcast_of_no_pieces_is_refused() -> None:
-    with pytest.raises(SpecError, match="broadcast_pieces = 0: it must be 1 or more"):
-        Ring(broadcast_pieces=0)
+    with pytest.raises(SpecError, match="pieces = 0: it must be 1 or more"):
+        Ring(pieces=0)
 
 
 def test_a_ring_of_no_channels_is_refused() -> None:

@@ -85,8 +85,8 @@ class _State:
             base, count = int(graph.cycle_base[number]), int(graph.cycle_len[number])
             return self.by_key[submission, base + (number - base - 1) % count].done >= row.done
         party = dict(zip(graph.ranks.tolist(), graph.party.tolist(), strict=True))
-        ends = (party[int(graph.src[number])], party[int(graph.dst[number])])
-        ready = all(self.released_ps[submission, end] <= now_ps for end in ends)
+        ends = (int(graph.src[number]), int(graph.dst[number]))  # of which one may be a switch, of no party
+        ready = all(self.released_ps[submission, party[end]] <= now_ps for end in ends if end in party)
         return ready and all(self.finished(submission, int(before)) for before in graph.predecessors(number))
 
 

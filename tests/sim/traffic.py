@@ -135,7 +135,7 @@ def same_stats(left: NetworkStats, right: NetworkStats) -> bool:
 
 @st.composite
 def timetables(draw: st.DrawFn, most: int = 6) -> Timetable:
-    """Random wires, graphs with lines, rings and waits, and releases that come apart, some known ahead."""
+    """Random wires, graphs with lines, rings, switches and waits, and releases that come apart, some known ahead."""
     fabric = draw(_fabrics())
     graphs = tuple(draw(st.lists(_graphs(), min_size=1, max_size=3)))
     submissions = []
@@ -157,9 +157,9 @@ def _fabrics(draw: st.DrawFn) -> Fabric:
     dice = random.Random(draw(st.integers(0, 10**6)))
     paths = {
         (a, b): tuple(dice.sample(range(count), dice.randint(1, min(3, count))))
-        for a in range(RANKS)
-        for b in range(RANKS)
-        if a != b
+        for a in range(2 * RANKS)
+        for b in range(2 * RANKS)
+        if a != b and min(a, b) < RANKS
     }
     bandwidths = [dice.choice((0.7e12, 1e12, 1.3e12, 3e12)) for _ in range(count)]
     return fabric_of(bandwidths, [dice.choice((0, 0, 10, 333)) for _ in range(count)], paths, RANKS)
@@ -197,6 +197,8 @@ def _rings(draw: st.DrawFn) -> Rows:
 
 
 def _lines() -> st.SearchStrategy[Rows]:
-    rank = st.integers(0, RANKS - 1)
+    """From rank to rank, or between a rank and a switch."""
+    rank, vertex = st.integers(0, RANKS - 1), st.integers(RANKS, 2 * RANKS - 1)
+    ends = st.one_of(st.tuples(rank, rank), st.tuples(rank, vertex), st.tuples(vertex, rank))
     size = st.one_of(st.integers(0, 3), st.integers(0, 3000))
-    return st.builds(lambda src, dst, size: line(src, dst, range(size)), rank, rank, size)
+    return st.builds(lambda ends, size: line(ends[0], ends[1], range(size)), ends, size)

@@ -11,13 +11,14 @@ from xsim.spec.cluster import (
     ClusterSpec,
     DeviceSlot,
     DeviceSpec,
+    DomainSpec,
     EfficiencyCurve,
     HostSpec,
     LinkSpec,
     NicSpec,
     ScaleOutSpec,
 )
-from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
+from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
 from xsim.spec.model import ModelSpec
 
 counts = st.integers(1, 4)
@@ -65,17 +66,21 @@ slots = st.builds(
     scale_up=st.none() | links,
     rate_flops_per_s=st.none() | rates,
 )
-hosts = st.builds(
-    HostSpec,
-    devices=st.lists(slots, min_size=1, max_size=2).map(tuple),
-    nic=nics,
-    scale_up=st.sampled_from(SCALE_UP_KINDS),
-    count=counts,
-)
+kinds = st.sampled_from(SCALE_UP_KINDS)
+
+
+@st.composite
+def hosts(draw: st.DrawFn) -> HostSpec:
+    own = tuple(draw(st.lists(slots, min_size=1, max_size=2)))
+    names = sorted({slot.domain for slot in own})
+    domains = tuple(DomainSpec(name=name, scale_up=draw(kinds)) for name in names if draw(st.booleans()))
+    return HostSpec(devices=own, nic=draw(nics), scale_up=draw(kinds), count=draw(counts), domains=domains)
+
+
 clusters = st.builds(
     ClusterSpec,
     name=words,
-    hosts=st.lists(hosts, min_size=1, max_size=2).map(tuple),
+    hosts=st.lists(hosts(), min_size=1, max_size=2).map(tuple),
     scale_out=st.builds(ScaleOutSpec, uplink=links, hosts_per_tor=counts, spines=counts),
 )
 
@@ -100,13 +105,18 @@ def models(draw: st.DrawFn) -> ModelSpec:
     )
 
 
+recomputes = st.builds(Recompute, operator=words, layers=st.integers(1, 8).map(lambda first: range(first, first + 2)))
+
+
 @st.composite
 def plans(draw: st.DrawFn, layers: int = 8) -> DeploymentPlan:
     """Replicas over disjoint ranks from 0 up, each covering layers 1..``layers``."""
     free = iter(range(1000))
     replicas = [_replica(draw, layers, free) for _ in range(draw(st.integers(1, 3)))]
     bucket = draw(st.none() | sizes)
-    return DeploymentPlan(replicas=tuple(replicas), name=draw(words), bucket_bytes=bucket)
+    flags = {name: draw(st.booleans()) for name in ("serial_sync", "blocking_sends", "tp_overlap")}
+    zero = draw(st.integers(0, 3))
+    return DeploymentPlan(replicas=tuple(replicas), name=draw(words), bucket_bytes=bucket, zero=zero, **flags)
 
 
 def _replica(draw: st.DrawFn, layers: int, free: Iterator[int]) -> Replica:
@@ -122,6 +132,9 @@ def _replica(draw: st.DrawFn, layers: int, free: Iterator[int]) -> Replica:
                 groups=_groups(draw, micro_batch, free),
                 layers=tuple(range(cuts[c * stages + i], cuts[c * stages + i + 1]) for c in range(chunks)),
                 sequence_parallel=draw(st.booleans()),
+                micro_batch=draw(st.sampled_from((None, micro_batch))),
+                ep=draw(counts),
+                recompute=draw(st.lists(recomputes, max_size=2).map(tuple)),
             )
             for i in range(stages)
         ),
@@ -136,5 +149,7 @@ def _groups(draw: st.DrawFn, micro_batch: int, free: Iterator[int]) -> tuple[Dev
     groups = []
     for share in samples:
         tp, cp = draw(counts), draw(st.integers(1, 2))
-        groups.append(DeviceGroup(ranks=tuple(next(free) for _ in range(tp * cp)), samples=share, cp=cp))
+        shares = draw(st.just(()) | st.lists(st.floats(0.1, 10), min_size=tp, max_size=tp).map(tuple))
+        ranks = tuple(next(free) for _ in range(tp * cp))
+        groups.append(DeviceGroup(ranks=ranks, samples=share, cp=cp, tp_shares=shares))
     return tuple(groups)

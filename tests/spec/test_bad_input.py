@@ -104,6 +104,51 @@ def test_cp_that_does_not_divide(scenario: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("tp_shares", [2, 1], "[2.0, 1.0]: 2 shares for 3 ranks; give one share per rank, or leave it out"),
+        (
+            "tp_shares",
+            [2, 1, 0],
+            "[2.0, 1.0, 0.0]: a share is more than 0 and less than 1e+06; write such as [2, 2, 1]",
+        ),
+        (
+            "tp_shares",
+            [1, 99, 99],
+            "[1.0, 99.0, 99.0]: of 32 groups of heads rank 0 would get none; give it a larger share",
+        ),
+        ("cp", 3, "3: context parallelism is not simulated yet; write cp: 1"),
+    ],
+)
+def test_a_group_that_cannot_be(scenario: dict[str, Any], path: str, value: object, told: str) -> None:
+    scenario["deployment"]["replicas"][0]["stages"][0]["groups"][0][path] = value
+
+    assert message(scenario) == f"deployment.replicas[0].stages[0].groups[0].{path} = {told}"
+
+
+def test_what_is_not_simulated_is_refused(scenario: dict[str, Any]) -> None:
+    stage = scenario["deployment"]["replicas"][0]["stages"][1]
+    path = "deployment.replicas[0].stages[1]"
+
+    stage["recompute"] = [{"operator": "core", "layers": {"first": 21, "last": 32}}]
+    assert message(scenario) == f"{path}.recompute[0] = 'core': recomputation is not simulated yet; leave it out"
+    stage["ep"] = 2
+    assert message(scenario) == f"{path}.ep = 2: expert parallelism is not simulated yet; write ep: 1"
+    stage["micro_batch"], stage["groups"][0]["samples"] = 2, 2
+    assert message(scenario) == (
+        f"{path}.micro_batch = 2: the replica's is 1, and regrouping between stages is not simulated yet; write 1"
+    )
+    stage["micro_batch"], stage["groups"][0]["samples"] = 3, 3
+    assert message(scenario) == f"{path}.micro_batch = 3: it does not divide the replica's 16 samples; choose a divisor"
+
+
+def test_there_is_no_fourth_stage_of_zero(scenario: dict[str, Any]) -> None:
+    scenario["deployment"]["zero"] = 4
+
+    assert message(scenario) == "deployment.zero = 4: there is no such stage of ZeRO; choose 0, 1, 2 or 3"
+
+
 def test_batch_that_does_not_add_up(scenario: dict[str, Any]) -> None:
     scenario["batch"] = 32
 

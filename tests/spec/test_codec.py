@@ -128,12 +128,13 @@ def changed(value: Any, path: tuple[Any, ...], item: object) -> Any:
         (
             ("hosts", 0, "colour"),
             "red",
-            "cluster.hosts[0].colour = 'red': HostSpec has no such key; choose one of devices, nic, scale_up, count",
+            "cluster.hosts[0].colour = 'red': HostSpec has no such key; "
+            "choose one of devices, nic, scale_up, count, domains",
         ),
         (
             ("hosts", 0, 7),
             1,
-            "cluster.hosts[0][7] = 1: HostSpec has no such key; choose one of devices, nic, scale_up, count",
+            "cluster.hosts[0][7] = 1: HostSpec has no such key; choose one of devices, nic, scale_up, count, domains",
         ),
         (
             ("hosts", 0, "devices", 0, "device"),
@@ -184,7 +185,7 @@ def changed(value: Any, path: tuple[Any, ...], item: object) -> Any:
             ("hosts", 0, "devices", 0, "device"),
             "t4",
             "cluster.hosts[0].devices[0].scale_up = None: t4 has no scale-up port; "
-            "write scale_up: pcie for the host, or a link",
+            "write scale_up: pcie for the host or for this domain, or a link",
         ),
         (
             ("hosts",),
@@ -196,6 +197,22 @@ def changed(value: Any, path: tuple[Any, ...], item: object) -> Any:
             ("hosts", 0, "nic"),
             "fast",
             "cluster.hosts[0].nic = 'fast': it is not a mapping; write {bandwidth: ..., latency: ...}",
+        ),
+        (
+            ("hosts", 0, "domains"),
+            [{"name": "left", "scale_up": "pcie"}],
+            "cluster.hosts[0].domains[0].name = 'left': no device of the host is in it; choose one of 0",
+        ),
+        (
+            ("hosts", 0, "domains"),
+            [{"name": "0", "scale_up": "torus"}],
+            "cluster.hosts[0].domains[0].scale_up = 'torus': this fabric is unknown; "
+            "choose one of nvswitch, full_mesh, pcie",
+        ),
+        (
+            ("hosts", 0, "domains"),
+            [{"name": "0", "scale_up": "pcie"}] * 2,
+            "cluster.hosts[0].domains[1].name = '0': it is listed twice; list each domain once",
         ),
         (("name",), False, "cluster.name = False: it is not text; write it in quotes"),
         (

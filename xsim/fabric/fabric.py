@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,12 +34,18 @@ class Fabric:
     A topology builds it. Routes are computed on demand (about 1 us each) and not kept: there is no N x N table, and
     who needs a route often compiles it into his own columns.
 
+    Besides the N ranks, which are 0..N, there are vertices N..2 N: vertex N + r is a multicast group of the scale-up
+    switch that rank r hangs on. It sums what several ranks send for one of them, or multicasts what one sends to
+    several. See ``switch_for``.
+
     Attributes:
         bandwidth_bytes_per_s: float64, L.
         latency_ps: int64, L.
         links: L names and kinds.
         hosts: Host of each rank.
-        router: Link indices from one rank to another, in order; empty for a rank to itself. Deterministic.
+        router: Link indices from one rank to another, in order; empty for a rank to itself. Also from a rank to a
+            vertex of its switch, and back. Deterministic.
+        switches: Of each rank the number of the scale-up switch that it hangs on, -1 without; empty if there is none.
     """
 
     bandwidth_bytes_per_s: NDArray[np.float64]
@@ -47,10 +53,19 @@ class Fabric:
     links: tuple[Link, ...]
     hosts: tuple[int, ...]
     router: Callable[[int, int], tuple[int, ...]]
+    switches: tuple[int, ...] = ()
 
     def route(self, src: int, dst: int) -> tuple[int, ...]:
-        """Link indices of the path from rank ``src`` to rank ``dst``."""
+        """Link indices of the path from rank ``src`` to rank ``dst``; one of them may be a vertex of a switch."""
         return self.router(src, dst)
+
+    def switch_for(self, ranks: Sequence[int]) -> int | None:
+        """The vertex that sums and multicasts for ``ranks``, None if no one switch joins them.
+
+        Groups that have no rank in common have different vertices.
+        """
+        joined = {self.switches[rank] for rank in ranks} if self.switches else {-1}
+        return None if len(joined) > 1 or -1 in joined else len(self.hosts) + min(ranks)
 
     def path_latency_ps(self, src: int, dst: int) -> int:
         """Sum of the latencies on the path."""

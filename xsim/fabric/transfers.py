@@ -32,12 +32,16 @@ class TransferGraph:
     A row waits for its predecessors (all rounds of them), and for the release of the parties of both of its ranks. A
     predecessor has a smaller row number (for cycles: all rows of the earlier cycle come first).
 
+    One end of a row may be a vertex of a switch, see ``Fabric``: a vertex that is none of ``ranks`` and belongs to no
+    party. All rows to it add, and it has nothing to begin with. It gives a sum of several values to one row, or the
+    value of one row to many; what comes after that is a new sum.
+
     What a protocol costs stands in two more columns. In every round in which a row carries bytes it takes ``delay_ps``
     besides the latency of its path, and ``wire_ppm / 10**6`` bytes of its links per byte, rounded to whole bytes. A row
     from a rank to itself takes its delay even if it carries nothing: so a collective has a time before it begins.
 
     Attributes:
-        src, dst: Global ranks.
+        src, dst: Global ranks, or vertices of switches.
         start, stop: Span in bytes; may be empty.
         add: 1 if the receiver adds, 0 if it overwrites (plain rows; cycles use ``add_rounds``).
         rounds, add_rounds, cycle_base, cycle_len: The implicit ring, see above.

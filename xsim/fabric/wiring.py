@@ -10,6 +10,7 @@ A path is one of
     same scale-up domain   scale-up out of the source, into the target (``full_mesh``: one direct link)
     same host otherwise    PCIe out of the source, into the target
     other host             PCIe out, NIC out, [leaf to spine, spine to leaf,] NIC in, PCIe in
+    to and from a switch   scale-up out of the rank, scale-up into it
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 from xsim.fabric.fabric import Fabric, Link
 from xsim.spec.cluster import ClusterSpec, DeviceSlot, HostSpec, LinkSpec, NicSpec
 
-__all__ = ["Leaves", "Port", "ports", "spine_of", "wire"]
+__all__ = ["Leaves", "Port", "nics_of", "ports", "spine_of", "wire"]
 
 _MASK = (1 << 64) - 1
 
@@ -64,6 +65,11 @@ def ports(cluster: ClusterSpec) -> tuple[Port, ...]:
     return tuple(Port(number, index, host.nic) for number, host in hosts for index in range(_nics(host)))
 
 
+def nics_of(host: HostSpec) -> list[int]:
+    """Index of the NIC of each device of ``host``; devices share NICs in contiguous blocks."""
+    return [device * _nics(host) // host.size for device in range(host.size)]
+
+
 def spine_of(src: int, dst: int, spines: int) -> int:
     """ECMP: the spine that carries what rank ``src`` sends to rank ``dst``.
 
@@ -90,6 +96,7 @@ def wire(cluster: ClusterSpec, leaves: Leaves) -> Fabric:
         links=tuple(columns.links),
         hosts=tuple(ways.host),
         router=ways,
+        switches=tuple(number if link >= 0 else -1 for number, link in zip(ways.domain, ways.scale_up, strict=True)),
     )
 
 
@@ -144,6 +151,8 @@ class _Ways:
     def __call__(self, src: int, dst: int) -> tuple[int, ...]:
         if src == dst:
             return ()
+        if max(src, dst) >= len(self.host):
+            return self._of_switch(src, dst)
         if self.host[src] != self.host[dst]:
             return (self.pcie[src], self.nic[src], *self._across(src, dst), self.nic[dst] + 1, self.pcie[dst] + 1)
         if self.domain[src] != self.domain[dst] or self.domain[src] < 0:
@@ -152,6 +161,13 @@ class _Ways:
             return (self.scale_up[src], self.scale_up[dst] + 1)
         peer = self.position[dst]
         return (self.mesh[src] + peer - (peer > self.position[src]),)
+
+    def _of_switch(self, src: int, dst: int) -> tuple[int, ...]:
+        """Up from a rank to a vertex of its switch, or down."""
+        rank, vertex = min(src, dst), max(src, dst) - len(self.host)
+        assert self.scale_up[rank] >= 0, "only a rank on a switch has a way there"
+        assert self.domain[rank] == self.domain[vertex], "and only to its own"
+        return (self.scale_up[rank] + (src > dst),)
 
     def _across(self, src: int, dst: int) -> tuple[int, ...]:
         start, end = self.leaf[src], self.leaf[dst]
@@ -173,14 +189,13 @@ def _wire_leaves(columns: _Columns, ways: _Ways, leaves: Leaves) -> None:
 
 
 def _wire_nics(columns: _Columns, ways: _Ways, number: int, host: HostSpec, leaves: Leaves) -> None:
-    """The host's NICs; its devices share them in contiguous blocks."""
+    """The host's NICs."""
     first, count = ways.ports, _nics(host)
     ups = [
         columns.pair("nic", f"host{number}.nic{index}", leaves.names[leaves.of_port[first + index]], host.nic.link)
         for index in range(count)
     ]
-    for device in range(host.size):
-        index = device * count // host.size
+    for index in nics_of(host):
         ways.nic.append(ups[index])
         ways.leaf.append(leaves.of_port[first + index])
     ways.ports += count
@@ -195,13 +210,12 @@ def _wire_devices(columns: _Columns, ways: _Ways, number: int, host: HostSpec) -
     ways.host += [number] * len(slots)
     for column in (ways.scale_up, ways.domain, ways.mesh, ways.position):
         column.extend([-1] * len(slots))
-    if host.scale_up == "pcie":
-        return
     for domain in dict.fromkeys(slot.domain for slot in slots):
         members = [(first + index, slot) for index, slot in enumerate(slots) if slot.domain == domain]
-        if len(members) > 1 and host.scale_up == "full_mesh":
+        kind = host.scale_up_of(domain)
+        if len(members) > 1 and kind == "full_mesh":
             _connect_mesh(columns, ways, members)
-        elif len(members) > 1:
+        elif len(members) > 1 and kind == "nvswitch":
             _connect_switch(columns, ways, f"host{number}.domain{domain}", members)
         ways.domains += 1
 

@@ -11,12 +11,12 @@ from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Site
 from xsim.plan.judge import verify_collective
-from xsim.plan.layout import even_cuts
 from xsim.plan.operators import Exchange, ShardedOperator, layer_operators, like_layer, optimizer_operator
 from xsim.plan.workload import Action, Body, Collect, Compute, Ready
 from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
 from xsim.spec.deployment import DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
+from xsim.spec.shares import share_cuts
 
 __all__ = ["Bodies"]
 
@@ -32,6 +32,7 @@ class _Crew:
     """
 
     devices: tuple[int, ...]
+    shares: tuple[float, ...]
     samples: int
     sequence_parallel: bool
 
@@ -59,7 +60,8 @@ class Bodies:
             ready: By layer, the gradient syncs whose part of this group is complete when that layer is done.
         """
         first_equal = _first_equal(self.scenario.cluster)
-        crew = _Crew(tuple(first_equal[rank] for rank in group.ranks), group.samples, stage.sequence_parallel)
+        devices = tuple(first_equal[rank] for rank in group.ranks)
+        crew = _Crew(devices, group.tp_shares, group.samples, stage.sequence_parallel)
         ordered = layers if kind == "F" else layers[::-1]
         alike = tuple(like_layer(self.scenario.model, layer) for layer in ordered)
         waiting = tuple(ready.get(layer, ()) if Action(kind, 0).completes else () for layer in ordered)
@@ -76,9 +78,10 @@ class Bodies:
         return self._bodies[key]
 
     def update(self, stage: Stage, group: DeviceGroup) -> Body:
-        """The optimizer on the parameters of all layers, of which each rank has an even part."""
+        """The optimizer on the parameters of all layers, of which each rank has its part."""
         scenario, devices = self.scenario, rank_devices(self.scenario.cluster)
-        cuts = even_cuts(scenario.model.held_parameters(i for part in stage.layers for i in part), group.tp)
+        held = scenario.model.held_parameters(i for part in stage.layers for i in part)
+        cuts = share_cuts(held, group.tp, group.tp_shares)
         operators = (
             optimizer_operator(stop - start, scenario.optimizer, scenario.precision) for start, stop in pairwise(cuts)
         )
@@ -109,6 +112,7 @@ class Bodies:
                 index=index,
                 precision=scenario.precision,
                 sequence_parallel=crew.sequence_parallel,
+                shares=crew.shares,
             )
             for index in range(tp)
         ]

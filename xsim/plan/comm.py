@@ -10,7 +10,7 @@ from typing import Literal
 
 from xsim.errors import PlanError
 from xsim.fabric.transfers import COLUMNS, IDEAL, Row, TransferGraph, graph_of
-from xsim.plan.layout import Layout, even_cuts, overlaps
+from xsim.plan.layout import Layout, even_pieces, overlaps
 
 __all__ = [
     "Collective",
@@ -26,7 +26,7 @@ __all__ = [
     "ranks_of",
 ]
 
-CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
+CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "send_recv"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,26 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """``ranks`` work together on ``span``.
+    """``ranks`` work together on ``span``, which has a piece for each of them.
 
-    Piece i of ``all_gather`` and ``reduce_scatter`` is the i-th of ``even_cuts(len(span), len(ranks))`` unless
-    ``cuts`` gives the boundaries (absolute, from span.start to span.stop).
+    Piece i, of ``ranks[i]``, is the i-th of ``even_cuts(len(span), len(ranks))`` unless ``cuts`` gives the boundaries
+    (absolute, from span.start to span.stop). What each rank holds before and after:
+
+        all_reduce      its own values of the span   the sum of all of them
+        reduce_scatter  its own values of the span   the sum on its piece; elsewhere anything
+        all_gather      its piece                    the span
+        broadcast       the root: the span           the span
+        reduce          its own values of the span   the root: the sum; others: anything
+        all_to_all      its piece                    block j of every piece, for the rank at j
+        send_recv       its piece                    also the piece of the rank before it, the first that of the last
+
+    The blocks of an all-to-all are n of each of the n pieces, see ``blocks``: the pieces are the rows of a matrix of
+    which every rank ends with a column. A send-receive is the shift by one of NCCL's benchmark
+    (github.com/NVIDIA/nccl-tests/blob/29f4114f027f/src/sendrecv.cu): every rank sends to the next, receives from the
+    one before. What is sent stays where it was, too.
 
     Attributes:
-        root: Position in ``ranks`` of the source of a broadcast; absent: the first.
+        root: Position in ``ranks`` of the source of a broadcast, the target of a reduce; absent: the first.
     """
 
     kind: CollectiveKind
@@ -64,9 +77,13 @@ class Collective:
 
     def pieces(self) -> tuple[range, ...]:
         """Piece i, of ``ranks[i]``; may be empty."""
-        start = self.span.start
-        cuts = self.cuts or tuple(start + cut for cut in even_cuts(len(self.span), len(self.ranks)))
-        return tuple(range(*ends) for ends in pairwise(cuts))
+        if self.cuts is None:
+            return tuple(even_pieces(self.span, len(self.ranks)))
+        return tuple(range(*ends) for ends in pairwise(self.cuts))
+
+    def blocks(self) -> tuple[tuple[range, ...], ...]:
+        """Block j of piece i, which ``ranks[i]`` has for ``ranks[j]``: piece i cut as evenly as can be."""
+        return tuple(tuple(even_pieces(piece, len(self.ranks))) for piece in self.pieces())
 
 
 Step = Transfer | Collective

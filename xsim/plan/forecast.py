@@ -48,7 +48,10 @@ class Forecast:
 
     @classmethod
     def of(cls, graph: TransferGraph, fabric: Fabric, element_bytes: int = 1) -> Forecast:
-        """Of a graph whose spans are in elements of so many bytes. Cost: about 5 us per row, most of it for its route."""
+        """Of a graph whose spans are in elements of so many bytes.
+
+        Cost: about 5 us per row, most of it for its route.
+        """
         level = np.array(_levels(graph), dtype=np.int64)
         cycle = np.where(graph.cycle_len > 0, graph.cycle_base, np.arange(graph.rows))
         members = np.bincount(cycle, minlength=graph.rows)

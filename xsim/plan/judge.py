@@ -3,7 +3,8 @@
 The tensor is cut at every boundary that a step or a layout mentions. For each (rank, piece) the judge notes a multiset
 of whose contribution lies there: counts, where 2 stands for "more than once". A transfer overwrites the receiver's note
 with the sender's, or adds to it; a collective does what its name says. Nobody may send, or add to, what was never
-written. At the end each rank must hold each contribution exactly once on its own part.
+written. At the end each rank must hold each contribution exactly once on its own part. A switch has
+no memory: it adds up what it is sent and gives the sum to one rank, or it gives what one rank has sent it to many.
 
 A plan may not rely on luck: two events that do not wait for each other must not touch the same (rank, piece) in
 conflict. Up to ``EXACT`` events that is proven by ancestor sets; beyond, the plan is executed in several adversarial
@@ -25,7 +26,7 @@ from xsim.errors import PlanError
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CommPlan
 from xsim.plan.layout import Layout
-from xsim.plan.replay import Event, adversarial_orders, check_order, events_of
+from xsim.plan.replay import Event, Write, adversarial_orders, check_order, events_of
 
 __all__ = ["EXACT", "verify_collective", "verify_move", "verify_reduce"]
 
@@ -73,7 +74,9 @@ def verify_collective(graph: TransferGraph, collective: Collective, element_byte
         element_bytes: What the spans of the collective are multiplied by to give those of the graph.
     """
     ranks, whole = collective.ranks, _times(collective.span, element_bytes)
+    root = ranks[collective.root or 0]
     own = [(rank, _times(piece, element_bytes)) for rank, piece in zip(ranks, collective.pieces(), strict=True)]
+    pieces = [_Holding(*part) for part in own]
     everything = [(rank, whole) for rank in ranks]
     each = [_Holding(rank, whole, i) for i, rank in enumerate(ranks)]
     names = tuple(f"rank {rank}" for rank in ranks)
@@ -83,9 +86,18 @@ def verify_collective(graph: TransferGraph, collective: Collective, element_byte
         case "reduce_scatter":
             _judge(graph, each, own, names)
         case "all_gather":
-            _judge(graph, [_Holding(*part) for part in own], everything, ("the data",))
+            _judge(graph, pieces, everything, ("the data",))
         case "broadcast":
-            _judge(graph, [_Holding(ranks[collective.root or 0], whole)], everything, ("the data",))
+            _judge(graph, [_Holding(root, whole)], everything, ("the data",))
+        case "reduce":
+            _judge(graph, each, [(root, whole)], names)
+        case "all_to_all":
+            columns = zip(ranks, zip(*collective.blocks(), strict=True), strict=True)
+            after = [(rank, _times(block, element_bytes)) for rank, column in columns for block in column]
+            _judge(graph, pieces, after, ("the data",))
+        case "send_recv":
+            shifted = [(rank, piece) for rank, (_, piece) in zip(ranks, [own[-1], *own[:-1]], strict=True)]
+            _judge(graph, pieces, shifted, ("the data",))
 
 
 def _parts(layout: Layout, unit: int) -> Iterator[tuple[int, range]]:
@@ -110,11 +122,39 @@ def _judge(
     else:
         orders = adversarial_orders(events)
     for order in orders:
-        notes = _Notes(events, before, after, len(contributions))
+        notes = _Notes(events, before, after, len(contributions), _switches(plan))
         for number in order:
             notes.perform(events[number])
         for rank, span in after:
             notes.expect_all_once(rank, span, contributions)
+
+
+def _switches(plan: CommPlan | TransferGraph) -> frozenset[int]:
+    """Vertices that are no ranks."""
+    if isinstance(plan, CommPlan):
+        return frozenset()
+    return frozenset({*plan.src.tolist(), *plan.dst.tolist()}.difference(plan.ranks.tolist()))
+
+
+class _Switch:
+    """Of each piece at a switch, how many values are in the sum there, and whether it was given to somebody."""
+
+    def __init__(self, pieces: int) -> None:
+        self._values = np.zeros(pieces, dtype=np.int64)
+        self._given = np.zeros(pieces, dtype=np.bool_)
+
+    def give(self, pieces: slice) -> bool:
+        """Somebody reads; False if that is a sum of several values that was read before."""
+        gone = (self._values[pieces] > 1) & self._given[pieces]
+        self._given[pieces] = True
+        return not gone.any()
+
+    def take(self, pieces: slice) -> NDArray[np.bool_]:
+        """Somebody adds; which of the pieces begin anew with it."""
+        given = self._given[pieces].copy()
+        self._values[pieces] = np.where(given, 1, self._values[pieces] + 1)
+        self._given[pieces] = False
+        return given
 
 
 class _Notes:
@@ -126,6 +166,7 @@ class _Notes:
         before: Sequence[_Holding],
         after: Sequence[tuple[int, range]],
         contributions: int,
+        switches: frozenset[int],
     ) -> None:
         spans = [write.span for event in events for write in event.writes]
         spans += [holding.span for holding in before] + [span for _, span in after]
@@ -135,6 +176,7 @@ class _Notes:
         ranks |= {holding.rank for holding in before} | {rank for rank, _ in after}
         shape = (len(self._cuts), contributions)
         self._counts: dict[int, NDArray[np.uint8]] = {rank: np.zeros(shape, dtype=np.uint8) for rank in ranks}
+        self._switches = {switch: _Switch(len(self._cuts)) for switch in switches}
         for holding in before:
             self._at(holding.rank, holding.span)[:, holding.contribution] = 1
 
@@ -143,12 +185,25 @@ class _Notes:
         values = []
         for write in event.writes:
             rows = [*write.sources, *([write.rank] if write.add else [])]
-            for rank in rows:
+            for rank in rows if write.rank not in self._switches else write.sources:
                 self._expect_something(rank, write.span, event)
+            self._mind_switches(write, event)
             parts = [self._at(rank, write.span) for rank in rows]
             values.append(np.minimum(np.sum(parts, axis=0), 2) if parts else 0)
         for write, value in zip(event.writes, values, strict=True):
             self._at(write.rank, write.span)[:] = value
+
+    def _mind_switches(self, write: Write, event: Event) -> None:
+        """PlanError if a switch is asked for what it cannot do; what it has given makes room for what comes now."""
+        pieces = self._pieces(write.span)
+        for source in write.sources:
+            if source in self._switches and not self._switches[source].give(pieces):
+                raise PlanError(f"{event.name}: {event.what} reads a sum that the switch has given to another")
+        if write.rank in self._switches:
+            if not write.add:
+                raise PlanError(f"{event.name}: {event.what} overwrites what a switch has; it can only add")
+            given = self._switches[write.rank].take(pieces)
+            self._at(write.rank, write.span)[given] = 0
 
     def expect_all_once(self, rank: int, span: range, contributions: Sequence[str]) -> None:
         """PlanError unless ``rank`` holds each contribution exactly once all over ``span``."""
@@ -165,4 +220,7 @@ class _Notes:
             raise PlanError(f"{event.name}: rank {rank} does not hold element {element} for {event.what}")
 
     def _at(self, rank: int, span: range) -> NDArray[np.uint8]:
-        return self._counts[rank][self._piece[span.start] : self._piece[span.stop]]
+        return self._counts[rank][self._pieces(span)]
+
+    def _pieces(self, span: range) -> slice:
+        return slice(self._piece[span.start], self._piece[span.stop])

@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from xsim.errors import PlanError
+from xsim.spec.shares import share_cuts
 
-__all__ = ["Layout", "even_cuts", "overlaps", "pieces"]
+__all__ = ["Layout", "even_cuts", "even_pieces", "overlaps", "pieces"]
 
 
 def even_cuts(size: int, parts: int) -> tuple[int, ...]:
-    """Boundaries of ``parts`` pieces as even as can be: ``i * size // parts``.
+    """Boundaries of ``parts`` pieces as even as can be: ``i * size // parts``."""
+    return share_cuts(size, parts)
 
-    >>> even_cuts(12, 5)
-    (0, 2, 4, 7, 9, 12)
-    """
-    return tuple(i * size // parts for i in range(parts + 1))
+
+def even_pieces(span: range, count: int) -> list[range]:
+    """``span`` in ``count`` pieces as even as can be; some are empty if it is too short."""
+    cuts = even_cuts(len(span), count)
+    return [range(span.start + start, span.start + stop) for start, stop in pairwise(cuts)]
 
 
 def pieces(cuts: Iterable[int]) -> tuple[range, ...]:

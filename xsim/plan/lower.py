@@ -16,10 +16,11 @@ from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Reshard, Sche
 from xsim.plan.gradients import gradient_buckets
 from xsim.plan.groups import Holder
 from xsim.plan.judge import verify_move, verify_reduce
-from xsim.plan.layout import Layout, even_cuts
+from xsim.plan.layout import Layout
 from xsim.plan.workload import Action, Body, Move, Program, Sync, Workload
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
+from xsim.spec.shares import share_cuts
 
 __all__ = ["lower", "lower_comm"]
 
@@ -160,12 +161,17 @@ def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tup
     syncs: list[Sync] = []
     ready: list[defaultdict[int, tuple[int, ...]]] = [defaultdict(tuple) for _ in places]
     for number, bucket in enumerate(gradient_buckets(wires.scenario.model, holders, most)):
-        graph, strategy = wires.reduce([Layout.even(holders[i].ranks, bucket.size) for i in bucket.members])
         programs = tuple(owners[i] for i in bucket.members)
+        graph, strategy = wires.reduce([_cut(places[program].devices, bucket.size) for program in programs])
         syncs.append(Sync(programs, bucket.kind, bucket.layers, bucket.size * own_bytes, graph, strategy))
         for program, layer in zip(programs, bucket.after, strict=True):
             ready[program][layer] += (number,)
     return tuple(syncs), [dict(own) for own in ready]
+
+
+def _cut(group: DeviceGroup, size: int) -> Layout:
+    """How the group cuts ``size`` things among its ranks."""
+    return Layout(group.ranks, share_cuts(size, group.tp, group.tp_shares))
 
 
 def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Iterator[Move]:
@@ -197,5 +203,5 @@ def _activation(place: _Place, shared: range, scenario: Scenario) -> Layout:
     model, ranks = scenario.model, place.devices.ranks
     row = len(shared) * model.hidden  # the sequence is the outermost axis
     if place.spec.sequence_parallel:
-        return Layout(ranks, tuple(cut * row for cut in even_cuts(model.seq_len, len(ranks))))
+        return Layout(ranks, tuple(cut * row for cut in _cut(place.devices, model.seq_len).cuts))
     return Layout.even(ranks, model.seq_len * row, replicated=True)

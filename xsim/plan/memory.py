@@ -18,6 +18,7 @@ from xsim.spec.cluster import rank_devices
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
+from xsim.spec.shares import share_cuts
 
 __all__ = ["Load", "RankMemory", "Verdict", "deployment_memory", "rank_memory"]
 
@@ -82,6 +83,7 @@ class Load:
     layers: tuple[Sequence[int], ...]
     samples: int
     tp: int
+    shares: tuple[float, ...]
     sequence_parallel: bool
     actions: tuple[Action, ...]
 
@@ -123,8 +125,8 @@ def deployment_memory(scenario: Scenario, plan: DeploymentPlan, order: Order) ->
 def rank_memory(scenario: Scenario, load: Load, index: int) -> RankMemory:
     """The peak need of rank ``index`` of a group that holds ``load``."""
     model, own = scenario.model, scenario.dtype_bytes
-    first, stop = (i * model.held_parameters(_each(load.layers)) // load.tp for i in (index, index + 1))
-    parameters = stop - first
+    held = share_cuts(model.held_parameters(_each(load.layers)), load.tp, load.shares)
+    parameters = held[index + 1] - held[index]
     alike = {layer: like_layer(model, layer) for layer in _each(load.layers)}
     operators = {like: _operators(scenario, load, like, index) for like in set(alike.values())}
     kept = {like: sum(operator.kept_bytes for operator in some) for like, some in operators.items()}
@@ -162,6 +164,7 @@ def _operators(scenario: Scenario, load: Load, layer: int, index: int) -> list[S
         index=index,
         precision=scenario.precision,
         sequence_parallel=load.sequence_parallel,
+        shares=load.shares,
     )
     return [part for part in parts if isinstance(part, ShardedOperator)]
 
@@ -179,8 +182,8 @@ def _loads(plan: DeploymentPlan, order: Order) -> Iterator[tuple[str, Load, tupl
             if place not in orders:
                 orders[place] = order(*place)
             for g, group in enumerate(stage.groups):
-                load = Load(stage.layers, group.samples, group.tp, stage.sequence_parallel, orders[place])
-                key = (place, stage.layers, group.samples, group.tp, stage.sequence_parallel)
+                held = (stage.layers, group.samples, group.tp, group.tp_shares, stage.sequence_parallel)
+                load, key = Load(*held, orders[place]), (place, *held)
                 yield f"replicas[{r}].stages[{s}].groups[{g}]", load, key, group.ranks
 
 
@@ -205,7 +208,7 @@ def _changes(model: ModelSpec, load: Load) -> Iterator[tuple[Load, str]]:
         yield replace(load, layers=less), f"move {fewer} of its layers to another stage"
     for tp in (load.tp * 2, load.tp * 4, load.tp * 8):
         if tp <= model.heads:
-            yield replace(load, tp=tp), f"spread its layers over {tp} ranks"
+            yield replace(load, tp=tp, shares=()), f"spread its layers over {tp} ranks"
 
 
 def _gb(size_bytes: int) -> str:

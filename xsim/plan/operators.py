@@ -2,7 +2,8 @@
 
 Cut as in Megatron-LM (https://arxiv.org/abs/1909.08053 section 3, https://arxiv.org/abs/2205.05198 section 4.2): the
 matrices before a non-linearity by columns, those after it by rows, the token table and the logits by vocabulary. Sizes
-that do not divide are cut at ``i * size // tp``. FLOPs and weights add up over the ranks to those of the uncut layer.
+that do not divide are cut at ``i * size // tp``; ranks with unequal shares cut in proportion. FLOPs and weights add up
+over the ranks to those of the uncut layer.
 
 Heads are cut in whole key/value groups: a query head stays with the keys it attends to. With fewer key/value heads
 than ranks the query heads are cut, and a rank holds a copy of each key/value head that its query heads share.
@@ -17,9 +18,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xsim.plan.comm import CollectiveKind
-from xsim.plan.layout import even_cuts
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import DTYPE_BYTES
+from xsim.spec.shares import share_cuts
 
 __all__ = [
     "Exchange",
@@ -80,7 +81,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Rank ``index`` of ``tp`` tensor ranks at work on ``samples`` sequences of ``model``."""
+    """Rank ``index`` of ``tp`` tensor ranks, which cut by ``shares``, at work on ``samples`` sequences of ``model``."""
 
     model: ModelSpec
     samples: int
@@ -88,6 +89,7 @@ class Shard:
     index: int
     precision: str
     sequence_parallel: bool
+    shares: tuple[float, ...] = ()
 
     @property
     def dtype_bytes(self) -> int:
@@ -108,7 +110,12 @@ class Shard:
 
     def part(self, size: int) -> int:
         """Its part of ``size`` things."""
-        return (self.index + 1) * size // self.tp - self.index * size // self.tp
+        start, stop = self.cuts(size)[self.index : self.index + 2]
+        return stop - start
+
+    def cuts(self, size: int) -> tuple[int, ...]:
+        """Where the ranks cut ``size`` things."""
+        return share_cuts(size, self.tp, self.shares)
 
     @property
     def heads(self) -> int:
@@ -123,7 +130,7 @@ class Shard:
         if self.model.kv_heads >= self.tp:
             return self.part(self.model.kv_heads)
         shared = self.model.heads // self.model.kv_heads
-        first, end = (i * self.model.heads // self.tp for i in (self.index, self.index + 1))
+        first, end = self.cuts(self.model.heads)[self.index : self.index + 2]
         return -(-end // shared) - first // shared
 
     @property
@@ -169,18 +176,29 @@ class Shard:
             return ()
         forward, backward = sequence if self.sequence_parallel else replicated
         row = self.samples * self.model.hidden
-        cuts = tuple(cut * row for cut in even_cuts(self.model.seq_len, self.tp))
+        cuts = tuple(cut * row for cut in self.cuts(self.model.seq_len))
         return (Exchange(kind=kind, forward=forward, backward=backward, cuts=cuts),)
 
 
 def layer_operators(
-    model: ModelSpec, layer: int, *, samples: int, tp: int, index: int, precision: str, sequence_parallel: bool
+    model: ModelSpec,
+    layer: int,
+    *,
+    samples: int,
+    tp: int,
+    index: int,
+    precision: str,
+    sequence_parallel: bool,
+    shares: tuple[float, ...] = (),
 ) -> tuple[ShardedOperator | Exchange, ...]:
     """What rank ``index`` of ``tp`` does in ``layer`` for one micro-batch of ``samples``, in forward order.
 
     The backward pass is the same in reverse order, with each exchange's backward collective.
+
+    Args:
+        shares: What each rank takes of all that is cut, in proportion; empty: as even as can be.
     """
-    shard = Shard(model, samples, tp, index, precision, sequence_parallel)
+    shard = Shard(model, samples, tp, index, precision, sequence_parallel, shares)
     if layer == 0:
         return _embedding(shard)
     if layer == model.layers + 1:

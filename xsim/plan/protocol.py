@@ -49,15 +49,16 @@ def row_costs(graph: TransferGraph, site: Site, modes: Sequence[Mode]) -> list[R
     Each row pays for the slowest class of links on its way, and of its two ranks for the costlier generation.
 
     A ring of R rounds inside a host keeps a rank's channel busy for more than R steps, since it sends its first piece
-    and receives its last in steps of their own. So its rows take (R + ``FILL_STEPS``) / R of the bytes besides.
+    and receives its last in steps of their own, and so do R transfers of other kinds, of which a rank has its own part
+    to copy. So these rows take (R + ``FILL_STEPS``) / R of the bytes; those of a switch that sums do not.
     """
     generations = {rank: generation(site.device(rank).name) for rank in graph.ranks.tolist()}
     base_ps = {rank: own.base_ps for rank, own in generations.items()}
     ends = list(zip(graph.src.tolist(), graph.dst.tolist(), strict=True))
     links = {pair: _link_class(site.fabric, *pair) for pair in set(ends)}
-    rounds = np.maximum(graph.rounds, 1)
-    copied = (graph.cycle_len > 0) & np.array([links[pair] != "network" for pair in ends], dtype=bool)
-    fill = np.where(copied, (rounds + FILL_STEPS) / rounds, 1.0)
+    steps_of = np.where(graph.cycle_len > 0, graph.rounds, _sends(graph))
+    copied = np.array([links[pair] != "network" and base_ps.keys() >= set(pair) for pair in ends], dtype=bool)
+    fill = np.where(copied, (steps_of + FILL_STEPS) / np.maximum(steps_of, 1), 1.0)
     found = []
     for mode in modes:
         steps = {pair: _step(pair, link, mode, generations) for pair, link in links.items()}
@@ -95,6 +96,14 @@ def with_costs(graph: TransferGraph, costs: RowCosts) -> TransferGraph:
         pred_ptr=np.cumsum([0, *map(len, waits)], dtype=np.int64),
         pred=np.array([row for wait in waits for row in wait], dtype=np.int64),
     )
+
+
+def _sends(graph: TransferGraph) -> Ints:
+    """Of each row, how many plain rows carry something from the same rank."""
+    counted = (graph.cycle_len == 0) & (graph.stop > graph.start) & (graph.src != graph.dst)
+    _, rank = np.unique(graph.src, return_inverse=True)
+    found: Ints = np.bincount(rank, weights=counted).astype(np.int64)[rank]
+    return found
 
 
 def _step(

@@ -74,10 +74,10 @@ def _transfer(step: Transfer) -> Iterator[Write]:
 
 
 def _collective(step: Collective) -> Iterator[Write]:
-    """What each rank gets. A reduce-scatter spoils all but the rank's own piece."""
+    """What each rank gets. A reduce-scatter spoils all but the rank's own piece, a reduce all but the root's span."""
     own = list(zip(step.ranks, step.pieces(), strict=True))
     root = step.ranks[step.root or 0]
-    for rank in step.ranks:
+    for place, rank in enumerate(step.ranks):
         match step.kind:
             case "all_reduce":
                 yield Write(rank, step.span, step.ranks)
@@ -87,6 +87,14 @@ def _collective(step: Collective) -> Iterator[Write]:
                 yield from (Write(rank, piece, (owner,)) for owner, piece in own if owner != rank)
             case "reduce_scatter":
                 yield from (Write(rank, piece, step.ranks if owner == rank else ()) for owner, piece in own)
+            case "reduce":
+                yield Write(rank, step.span, step.ranks if rank == root else ())
+            case "all_to_all":
+                rows = zip(step.ranks, step.blocks(), strict=True)
+                yield from (Write(rank, row[place], (owner,)) for owner, row in rows if owner != rank)
+            case "send_recv" if len(own) > 1:
+                owner, piece = own[place - 1]
+                yield Write(rank, piece, (owner,))
 
 
 def _unroll(graph: TransferGraph) -> Iterator[Event]:

@@ -18,6 +18,7 @@ __all__ = [
     "ClusterSpec",
     "DeviceSlot",
     "DeviceSpec",
+    "DomainSpec",
     "EfficiencyCurve",
     "HostSpec",
     "LinkSpec",
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 ScaleUpKind = Literal["nvswitch", "full_mesh", "pcie"]
-SCALE_UP_KINDS = ("nvswitch", "full_mesh", "pcie")
+SCALE_UP_KINDS: tuple[ScaleUpKind, ...] = ("nvswitch", "full_mesh", "pcie")
 LARGEST_RANKS = 2**20  # more would only exhaust memory
 LARGEST_UPLINKS = 2**22
 
@@ -98,38 +99,66 @@ class NicSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DomainSpec:
+    """The fabric of one scale-up domain, where it differs from that of the host's others."""
+
+    name: str
+    scale_up: ScaleUpKind
+
+    def __post_init__(self) -> None:
+        _check_kind(self.scale_up)
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in SCALE_UP_KINDS:
+        raise SpecError("scale_up", kind, "this fabric is unknown", f"choose one of {', '.join(SCALE_UP_KINDS)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostSpec:
     """``count`` equal hosts; one host may hold unlike devices.
 
     Attributes:
         scale_up: Fabric of each domain: ``nvswitch`` (any pair at full port rate), ``full_mesh`` (a port's rate is
             split evenly over its peers), ``pcie`` (no scale-up fabric: through the PCIe tree).
+        domains: Those that have another fabric.
     """
 
     devices: tuple[DeviceSlot, ...]
     nic: NicSpec
     scale_up: ScaleUpKind = "nvswitch"
     count: int = 1
+    domains: tuple[DomainSpec, ...] = ()
 
     def __post_init__(self) -> None:
         at_least(self, "count", 1)
         if not self.devices:
             raise SpecError("devices", [], "a host needs a device", "write devices: [{device: h100_80, count: 8}]")
-        if self.scale_up not in SCALE_UP_KINDS:
-            offered = ", ".join(SCALE_UP_KINDS)
-            raise SpecError("scale_up", self.scale_up, "this fabric is unknown", f"choose one of {offered}")
+        _check_kind(self.scale_up)
         if self.nic.per_host is not None and self.nic.per_host > self.size:
             raise SpecError(
                 "nic.per_host", self.nic.per_host, f"more than the host's {self.size} devices", "leave it out"
             )
-        if self.scale_up == "pcie":
-            return
+        self._check_domains()
         for index, slot in enumerate(self.devices):
-            if slot.scale_up_link is None and self.domain_size(slot.domain) > 1:
+            needs_port = self.scale_up_of(slot.domain) != "pcie" and self.domain_size(slot.domain) > 1
+            if needs_port and slot.scale_up_link is None:
                 problem = f"{slot.device.name} has no scale-up port"
-                raise SpecError(
-                    f"devices[{index}].scale_up", None, problem, "write scale_up: pcie for the host, or a link"
-                )
+                fix = "write scale_up: pcie for the host or for this domain, or a link"
+                raise SpecError(f"devices[{index}].scale_up", None, problem, fix)
+
+    def _check_domains(self) -> None:
+        known = sorted({slot.domain for slot in self.devices})
+        for index, domain in enumerate(self.domains):
+            if domain.name not in known:
+                problem = "no device of the host is in it"
+                raise SpecError(f"domains[{index}].name", domain.name, problem, f"choose one of {', '.join(known)}")
+            if domain.name in [other.name for other in self.domains[:index]]:
+                raise SpecError(f"domains[{index}].name", domain.name, "it is listed twice", "list each domain once")
+
+    def scale_up_of(self, domain: str) -> ScaleUpKind:
+        """The fabric of one of its domains."""
+        return next((own.scale_up for own in self.domains if own.name == domain), self.scale_up)
 
     @property
     def size(self) -> int:

@@ -13,9 +13,10 @@ from itertools import pairwise
 from xsim.errors import SpecError
 from xsim.spec.checks import at_least
 
-__all__ = ["DeploymentPlan", "DeviceGroup", "Replica", "Stage", "with_ends"]
+__all__ = ["DeploymentPlan", "DeviceGroup", "Recompute", "Replica", "Stage", "with_ends"]
 
 MOST_ACTIONS = 10_000_000
+LARGEST_SHARE = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +27,14 @@ class DeviceGroup:
         ranks: Global ranks in tensor order; their count over ``cp`` is the TP degree.
         samples: How many samples of each micro-batch of the stage it takes.
         cp: Context-parallel degree.
+        tp_shares: What each rank takes of all that the group cuts, in proportion (Xsim paper section 2.1): of heads,
+            of the width of the MLP, of the vocabulary, and of the sequence. Empty: as even as can be.
     """
 
     ranks: tuple[int, ...]
     samples: int
     cp: int = 1
+    tp_shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.ranks or len(set(self.ranks)) != len(self.ranks):
@@ -41,11 +45,30 @@ class DeviceGroup:
         at_least(self, "cp", 1)
         if len(self.ranks) % self.cp:
             raise SpecError("cp", self.cp, f"it does not divide {len(self.ranks)} ranks", "choose a divisor")
+        if self.tp_shares and len(self.tp_shares) != self.tp:
+            problem = f"{len(self.tp_shares)} shares for {self.tp} ranks"
+            raise SpecError("tp_shares", list(self.tp_shares), problem, "give one share per rank, or leave it out")
+        if any(not 0 < share < LARGEST_SHARE for share in self.tp_shares):
+            problem = f"a share is more than 0 and less than {LARGEST_SHARE:.0e}"
+            raise SpecError("tp_shares", list(self.tp_shares), problem, "write such as [2, 2, 1]")
 
     @property
     def tp(self) -> int:
         """Tensor-parallel degree."""
         return len(self.ranks) // self.cp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recompute:
+    """An operator whose results the forward pass drops and the backward pass computes again.
+
+    Attributes:
+        operator: Its name.
+        layers: Where.
+    """
+
+    operator: str
+    layers: range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,17 +79,26 @@ class Stage:
         groups: Their samples sum to the micro-batch; their devices and TP degrees may differ.
         layers: Half-open ranges; several are virtual stages.
         sequence_parallel: Activations between operators are cut over the sequence instead of replicated.
+        micro_batch: Its own, if it differs from the replica's; both divide the replica's samples.
+        ep: Expert-parallel degree.
+        recompute: What is computed again instead of kept.
     """
 
     groups: tuple[DeviceGroup, ...]
     layers: tuple[range, ...]
     sequence_parallel: bool = False
+    micro_batch: int | None = None
+    ep: int = 1
+    recompute: tuple[Recompute, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.groups:
             raise SpecError("groups", [], "a stage needs a device group", "list one under groups")
         if not self.layers or any(len(part) == 0 or part.step != 1 for part in self.layers):
             raise SpecError("layers", list(self.layers), "a stage needs layers", "write {first: 1, last: 16}")
+        if self.micro_batch is not None:
+            at_least(self, "micro_batch", 1)
+        at_least(self, "ep", 1)
 
     @property
     def samples(self) -> int:
@@ -93,9 +125,13 @@ class Replica:
         if not self.stages:
             raise SpecError("stages", [], "a replica needs a stage", "list one under stages")
         for index, stage in enumerate(self.stages):
-            if stage.samples != self.micro_batch:
-                problem = f"its groups take {stage.samples} samples, the micro-batch has {self.micro_batch}"
+            own = stage.micro_batch or self.micro_batch
+            if stage.samples != own:
+                problem = f"its groups take {stage.samples} samples, the micro-batch has {own}"
                 raise SpecError(f"stages[{index}].groups", stage.samples, problem, "make them equal")
+            if self.samples % own:
+                problem = f"it does not divide the replica's {self.samples} samples"
+                raise SpecError(f"stages[{index}].micro_batch", own, problem, "choose a divisor")
         chunks = len(self.stages[0].layers)
         for index, stage in enumerate(self.stages):
             if len(stage.layers) != chunks:
@@ -126,17 +162,28 @@ class DeploymentPlan:
 
     Attributes:
         bucket_bytes: Largest gradient bucket; absent: one bucket per data-parallel group.
+        zero: What data-parallel ranks hold a part of instead of a copy (ZeRO, https://arxiv.org/abs/1910.02054): 0
+            nothing, 1 the optimizer states, 2 the gradients too, 3 the weights too.
+        serial_sync: A rank in several data-parallel groups syncs with one after the other instead of all at once.
+        blocking_sends: A group waits until what it sends to the next stage has arrived, instead of computing on.
+        tp_overlap: A collective of a device group runs beside the product that it feeds or follows.
     """
 
     replicas: tuple[Replica, ...]
     name: str = ""
     bucket_bytes: int | None = None
+    zero: int = 0
+    serial_sync: bool = False
+    blocking_sends: bool = False
+    tp_overlap: bool = False
 
     def __post_init__(self) -> None:
         if not self.replicas:
             raise SpecError("replicas", [], "a deployment needs a replica", "list one under replicas")
         if self.bucket_bytes is not None:
             at_least(self, "bucket_bytes", 1)
+        if self.zero not in range(4):
+            raise SpecError("zero", self.zero, "there is no such stage of ZeRO", "choose 0, 1, 2 or 3")
         self._check_actions()
         owner: dict[int, str] = {}
         for path, group in self.groups():

@@ -8,8 +8,9 @@ from typing import Literal
 from xsim.errors import SpecError
 from xsim.spec.checks import at_least
 from xsim.spec.cluster import ClusterSpec
-from xsim.spec.deployment import DeploymentPlan, with_ends
+from xsim.spec.deployment import DeploymentPlan, DeviceGroup, with_ends
 from xsim.spec.model import ModelSpec
+from xsim.spec.shares import share_cuts
 
 __all__ = ["DTYPE_BYTES", "Scenario", "check_deployment"]
 
@@ -61,17 +62,53 @@ def check_deployment(plan: DeploymentPlan, scenario: Scenario) -> DeploymentPlan
             raise SpecError(
                 f"deployment.{path}.ranks", list(group.ranks), problem, f"use ranks 0..{scenario.cluster.ranks - 1}"
             )
-        if group.cp > 1:
-            raise SpecError(
-                f"deployment.{path}.cp", group.cp, "context parallelism is not simulated yet", "write cp: 1"
-            )
         if group.tp > scenario.model.heads:
             problem = f"TP {group.tp} is more than the model's {scenario.model.heads} heads"
             raise SpecError(f"deployment.{path}.ranks", list(group.ranks), problem, "use fewer ranks per group")
+        _check_shares(group, scenario.model, f"deployment.{path}.tp_shares")
     if plan.samples != scenario.batch:
         problem = f"the deployment trains {plan.samples} samples"
         raise SpecError("batch", scenario.batch, problem, "make them equal")
+    _check_simulated(plan)
     try:
         return with_ends(plan, scenario.model.layers)
     except SpecError as error:
         raise error.under("deployment") from None
+
+
+def _check_shares(group: DeviceGroup, model: ModelSpec, path: str) -> None:
+    """Heads are cut whole, in groups of those that share keys and values where there are enough of these."""
+    heads = model.heads if model.kv_heads < group.tp else model.kv_heads
+    cuts = share_cuts(heads, group.tp, group.tp_shares)
+    for rank, start, stop in zip(group.ranks, cuts, cuts[1:], strict=False):
+        if start == stop:
+            problem = f"of {heads} groups of heads rank {rank} would get none"
+            raise SpecError(path, list(group.tp_shares), problem, "give it a larger share")
+
+
+def _check_simulated(plan: DeploymentPlan) -> None:
+    """Refuse what a deployment can say and the simulation does not know.
+
+    Raises:
+        SpecError: Names the field and what to write instead.
+    """
+    for r, replica in enumerate(plan.replicas):
+        for s, stage in enumerate(replica.stages):
+            path = f"deployment.replicas[{r}].stages[{s}]"
+            if stage.micro_batch not in (None, replica.micro_batch):
+                problem = f"the replica's is {replica.micro_batch}, and regrouping between stages is not simulated yet"
+                raise SpecError(f"{path}.micro_batch", stage.micro_batch, problem, f"write {replica.micro_batch}")
+            if stage.ep > 1:
+                raise SpecError(f"{path}.ep", stage.ep, "expert parallelism is not simulated yet", "write ep: 1")
+            if stage.recompute:
+                problem = "recomputation is not simulated yet"
+                raise SpecError(f"{path}.recompute[0]", stage.recompute[0].operator, problem, "leave it out")
+    for path, group in plan.groups():
+        if group.cp > 1:
+            problem = "context parallelism is not simulated yet"
+            raise SpecError(f"deployment.{path}.cp", group.cp, problem, "write cp: 1")
+    if plan.zero:
+        raise SpecError("deployment.zero", plan.zero, "ZeRO is not simulated yet", "write zero: 0")
+    for name in ("serial_sync", "blocking_sends", "tp_overlap"):
+        if getattr(plan, name):
+            raise SpecError(f"deployment.{name}", True, "it is not simulated yet", "write false")

@@ -5,7 +5,7 @@
 | ``device: h100_80`` | ``device: {library: h100_80}`` |
 | ``{library: h100_80, power: 350 W}`` | the library's entry, its keys replaced by those written here |
 | ``layers: {first: 1, last: 20}`` | ``layers: [{first: 1, last: 20}]`` |
-| a stage's only group without ``samples`` | ``samples``: the replica's ``micro_batch`` |
+| a stage's only group without ``samples`` | ``samples``: the stage's ``micro_batch``, or else the replica's |
 
 What does not have the expected form is left as it is: the codec then says what is wrong with it.
 """
@@ -59,7 +59,7 @@ def _with_samples(stage: object, micro_batch: object) -> object:
     only = groups[0]
     if not isinstance(only, Mapping) or only.get("samples") is not None:
         return stage
-    return {**stage, "groups": [{**only, "samples": micro_batch}]}
+    return {**stage, "groups": [{**only, "samples": stage.get("micro_batch") or micro_batch}]}
 
 
 _REWRITES: Mapping[type, Callable[[object], object]] = {DeviceSpec: _device, Stage: _stage, Replica: _replica}

@@ -33,16 +33,26 @@ class ClusterSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., hosts: _Optional[_Iterable[_Union[HostSpec, _Mapping]]] = ..., scale_out: _Optional[_Union[ScaleOutSpec, _Mapping]] = ...) -> None: ...
 
 class HostSpec(_message.Message):
-    __slots__ = ("devices", "nic", "scale_up", "count")
+    __slots__ = ("devices", "nic", "scale_up", "count", "domains")
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     NIC_FIELD_NUMBER: _ClassVar[int]
     SCALE_UP_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    DOMAINS_FIELD_NUMBER: _ClassVar[int]
     devices: _containers.RepeatedCompositeFieldContainer[DeviceSlot]
     nic: NicSpec
     scale_up: str
     count: int
-    def __init__(self, devices: _Optional[_Iterable[_Union[DeviceSlot, _Mapping]]] = ..., nic: _Optional[_Union[NicSpec, _Mapping]] = ..., scale_up: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+    domains: _containers.RepeatedCompositeFieldContainer[DomainSpec]
+    def __init__(self, devices: _Optional[_Iterable[_Union[DeviceSlot, _Mapping]]] = ..., nic: _Optional[_Union[NicSpec, _Mapping]] = ..., scale_up: _Optional[str] = ..., count: _Optional[int] = ..., domains: _Optional[_Iterable[_Union[DomainSpec, _Mapping]]] = ...) -> None: ...
+
+class DomainSpec(_message.Message):
+    __slots__ = ("name", "scale_up")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SCALE_UP_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    scale_up: str
+    def __init__(self, name: _Optional[str] = ..., scale_up: _Optional[str] = ...) -> None: ...
 
 class DeviceSlot(_message.Message):
     __slots__ = ("device", "count", "domain", "pcie", "scale_up", "rate")
@@ -172,14 +182,22 @@ class ModelSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., layers: _Optional[int] = ..., hidden: _Optional[int] = ..., heads: _Optional[int] = ..., kv_heads: _Optional[int] = ..., ffn: _Optional[int] = ..., vocab: _Optional[int] = ..., seq_len: _Optional[int] = ..., gated: _Optional[bool] = ..., norm: _Optional[str] = ..., bias: _Optional[bool] = ..., learned_positions: _Optional[bool] = ..., tied: _Optional[bool] = ...) -> None: ...
 
 class DeploymentPlan(_message.Message):
-    __slots__ = ("replicas", "name", "bucket")
+    __slots__ = ("replicas", "name", "bucket", "zero", "serial_sync", "blocking_sends", "tp_overlap")
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     BUCKET_FIELD_NUMBER: _ClassVar[int]
+    ZERO_FIELD_NUMBER: _ClassVar[int]
+    SERIAL_SYNC_FIELD_NUMBER: _ClassVar[int]
+    BLOCKING_SENDS_FIELD_NUMBER: _ClassVar[int]
+    TP_OVERLAP_FIELD_NUMBER: _ClassVar[int]
     replicas: _containers.RepeatedCompositeFieldContainer[Replica]
     name: str
     bucket: str
-    def __init__(self, replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., name: _Optional[str] = ..., bucket: _Optional[str] = ...) -> None: ...
+    zero: int
+    serial_sync: bool
+    blocking_sends: bool
+    tp_overlap: bool
+    def __init__(self, replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., name: _Optional[str] = ..., bucket: _Optional[str] = ..., zero: _Optional[int] = ..., serial_sync: _Optional[bool] = ..., blocking_sends: _Optional[bool] = ..., tp_overlap: _Optional[bool] = ...) -> None: ...
 
 class Replica(_message.Message):
     __slots__ = ("stages", "micro_batch", "micro_batches")
@@ -192,24 +210,40 @@ class Replica(_message.Message):
     def __init__(self, stages: _Optional[_Iterable[_Union[Stage, _Mapping]]] = ..., micro_batch: _Optional[int] = ..., micro_batches: _Optional[int] = ...) -> None: ...
 
 class Stage(_message.Message):
-    __slots__ = ("groups", "layers", "sequence_parallel")
+    __slots__ = ("groups", "layers", "sequence_parallel", "micro_batch", "ep", "recompute")
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_PARALLEL_FIELD_NUMBER: _ClassVar[int]
+    MICRO_BATCH_FIELD_NUMBER: _ClassVar[int]
+    EP_FIELD_NUMBER: _ClassVar[int]
+    RECOMPUTE_FIELD_NUMBER: _ClassVar[int]
     groups: _containers.RepeatedCompositeFieldContainer[DeviceGroup]
     layers: _containers.RepeatedCompositeFieldContainer[LayerRange]
     sequence_parallel: bool
-    def __init__(self, groups: _Optional[_Iterable[_Union[DeviceGroup, _Mapping]]] = ..., layers: _Optional[_Iterable[_Union[LayerRange, _Mapping]]] = ..., sequence_parallel: _Optional[bool] = ...) -> None: ...
+    micro_batch: int
+    ep: int
+    recompute: _containers.RepeatedCompositeFieldContainer[Recompute]
+    def __init__(self, groups: _Optional[_Iterable[_Union[DeviceGroup, _Mapping]]] = ..., layers: _Optional[_Iterable[_Union[LayerRange, _Mapping]]] = ..., sequence_parallel: _Optional[bool] = ..., micro_batch: _Optional[int] = ..., ep: _Optional[int] = ..., recompute: _Optional[_Iterable[_Union[Recompute, _Mapping]]] = ...) -> None: ...
+
+class Recompute(_message.Message):
+    __slots__ = ("operator", "layers")
+    OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    LAYERS_FIELD_NUMBER: _ClassVar[int]
+    operator: str
+    layers: LayerRange
+    def __init__(self, operator: _Optional[str] = ..., layers: _Optional[_Union[LayerRange, _Mapping]] = ...) -> None: ...
 
 class DeviceGroup(_message.Message):
-    __slots__ = ("ranks", "samples", "cp")
+    __slots__ = ("ranks", "samples", "cp", "tp_shares")
     RANKS_FIELD_NUMBER: _ClassVar[int]
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
     CP_FIELD_NUMBER: _ClassVar[int]
+    TP_SHARES_FIELD_NUMBER: _ClassVar[int]
     ranks: _containers.RepeatedScalarFieldContainer[int]
     samples: int
     cp: int
-    def __init__(self, ranks: _Optional[_Iterable[int]] = ..., samples: _Optional[int] = ..., cp: _Optional[int] = ...) -> None: ...
+    tp_shares: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, ranks: _Optional[_Iterable[int]] = ..., samples: _Optional[int] = ..., cp: _Optional[int] = ..., tp_shares: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class LayerRange(_message.Message):
     __slots__ = ("first", "last")

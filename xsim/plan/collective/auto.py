@@ -49,6 +49,9 @@ class Auto:
 
     def _tried(self, collective: Collective, site: Site) -> Iterator[tuple[TransferGraph, Sequence[Mode]]]:
         """What each algorithm would transfer, on ideal wires, and how."""
+        if collective.kind in {"all_to_all", "send_recv"}:
+            yield site.collective("direct").expand(collective, site), self.protocols
+            return
         yield site.collective("ring").expand(collective, site), self.protocols
         if _sums_in_switch(collective, site):
             yield site.collective("nvls").expand(collective, site), ("in_switch",)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from xsim.fabric.transfers import TransferGraph, line
 from xsim.plan.comm import Collective
 from xsim.plan.contracts import Site
-from xsim.plan.patterns import Steps, even_pieces, host_order
+from xsim.plan.layout import even_pieces
+from xsim.plan.patterns import Steps, host_order, natural
 
 __all__ = ["HalvingDoubling"]
 
@@ -20,13 +21,14 @@ class HalvingDoubling:
     Of Rabenseifner, "Optimization of Collective Reduction Operations" (2004), as in MPICH (Thakur, Rabenseifner and
     Gropp 2005). For n a power of two, latency L and bandwidth B an all-reduce of S takes
     2 log2(n) L + 2 (n - 1) / n S / B, its two halves half of that each; a broadcast, a scatter along a binomial tree
-    followed by the doubling, as much as an all-reduce.
+    followed by the doubling, as much as an all-reduce, and so does a reduce, the halving followed by a gather along
+    that tree.
 
     Otherwise the largest power of two takes part. Each of the e excess ranks has one of the first e of these as its
     partner, to whom it gives what it has before (L + S / B for a sum), and who gives it the result after.
 
     An all-reduce starts with the nearest partners, so that the largest pieces stay inside hosts. Where every rank has
-    its own piece the order is that of the pieces.
+    its own piece the order is that of the pieces. An all-to-all is n - 1 steps of pairs.
     """
 
     def expand(self, collective: Collective, site: Site) -> TransferGraph:
@@ -42,6 +44,12 @@ class HalvingDoubling:
                 order = host_order(ranks, site.fabric)
                 first = order.index(ranks[collective.root or 0])
                 _broadcast(steps, order[first:] + order[:first], collective.span)
+            case "reduce":
+                order = host_order(ranks, site.fabric)
+                first = order.index(ranks[collective.root or 0])
+                _reduce(steps, order[first:] + order[:first], collective.span)
+            case _:
+                return natural(collective, site.fabric)
         return steps.graph(ranks)
 
 
@@ -116,6 +124,23 @@ def _broadcast(steps: Steps, order: Sequence[int], span: range) -> None:
         )
     _double(steps, core, blocks, _one_each(core), core.near_first())
     steps.add(line(partner, rank, span) for partner, rank in core.excess)
+
+
+def _reduce(steps: Steps, order: Sequence[int], span: range) -> None:
+    """``order`` begins with the root, to whom comes what everybody has summed: a broadcast backwards."""
+    core = _Core.of(order)
+    blocks = even_pieces(span, len(core.ranks))
+    steps.add(line(rank, partner, span, add=True) for partner, rank in core.excess)
+    _halve(steps, core, blocks, reversed(core.near_first()))
+    for distance in core.near_first():
+        steps.add(
+            line(
+                core.ranks[place + distance],
+                core.ranks[place],
+                _span(blocks, range(place + distance, place + 2 * distance)),
+            )
+            for place in range(0, len(blocks), 2 * distance)
+        )
 
 
 def _halve(steps: Steps, core: _Core, blocks: Sequence[range], distances: Iterable[int]) -> list[range]:

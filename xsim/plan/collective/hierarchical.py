@@ -10,8 +10,8 @@ from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph, line
 from xsim.plan.comm import Collective
 from xsim.plan.contracts import Site
-from xsim.plan.layout import Layout, pieces
-from xsim.plan.patterns import Steps, by_host, cycle, even_pieces
+from xsim.plan.layout import even_pieces
+from xsim.plan.patterns import Steps, by_host, cycle, natural, units
 
 __all__ = ["Hierarchical"]
 
@@ -29,7 +29,7 @@ class Hierarchical:
 
     A reduce-scatter is rings inside, then each rank adds what it has summed to its owner's on another host; an
     all-gather is the reverse. A broadcast is a scatter inside the host of the root, a scatter and a ring over the
-    hosts, and an all-gather inside.
+    hosts, and an all-gather inside; a reduce is that backwards. An all-to-all is n - 1 steps of pairs.
     """
 
     def expand(self, collective: Collective, site: Site) -> TransferGraph:
@@ -47,6 +47,10 @@ class Hierarchical:
                 runs = _runs(collective, site.fabric)
                 steps.add(line(src, dst, span) for run in runs for dst, src, span in run.shared_out(hosts))
                 steps.add(cycle("all_gather", host, run.shares(host)) for run in runs for host in hosts)
+            case "reduce":
+                _reduce(steps, hosts, collective.span, collective.ranks[collective.root or 0])
+            case _:
+                return natural(collective, site.fabric)
         return steps.graph(collective.ranks)
 
 
@@ -84,7 +88,7 @@ def _runs(collective: Collective, fabric: Fabric) -> list[_Run]:
 
 def _all_reduce(steps: Steps, hosts: Hosts, span: range) -> None:
     steps.add(cycle("reduce_scatter", host, even_pieces(span, len(host))) for host in hosts)
-    steps.add(cycle("all_reduce", owners, even_pieces(unit, len(hosts))) for owners, unit in _units(hosts, span))
+    steps.add(cycle("all_reduce", owners, even_pieces(unit, len(hosts))) for owners, unit in units(hosts, span))
     steps.add(cycle("all_gather", host, even_pieces(span, len(host))) for host in hosts)
 
 
@@ -92,7 +96,7 @@ def _broadcast(steps: Steps, hosts: Hosts, span: range, root: int) -> None:
     home = next(number for number, host in enumerate(hosts) if root in host)
     shares = zip(hosts[home], even_pieces(span, len(hosts[home])), strict=True)
     steps.add(line(root, rank, share) for rank, share in shares if rank != root)
-    cut = [(owners, even_pieces(unit, len(hosts))) for owners, unit in _units(hosts, span)]
+    cut = [(owners, even_pieces(unit, len(hosts))) for owners, unit in units(hosts, span)]
     steps.add(
         line(owners[home], owner, piece)
         for owners, parts in cut
@@ -103,9 +107,16 @@ def _broadcast(steps: Steps, hosts: Hosts, span: range, root: int) -> None:
     steps.add(cycle("all_gather", host, even_pieces(span, len(host))) for host in hosts)
 
 
-def _units(hosts: Hosts, span: range) -> Iterator[tuple[tuple[int, ...], range]]:
-    """(the rank of each host whose share it is in, unit), for the units between the ends of any host's shares."""
-    layouts = [Layout.even(host, len(span)) for host in hosts]
-    for unit in pieces(cut for layout in layouts for cut in layout.cuts):
-        owners = tuple(layout.owner(unit.start) for layout in layouts)
-        yield owners, range(span.start + unit.start, span.start + unit.stop)
+def _reduce(steps: Steps, hosts: Hosts, span: range, root: int) -> None:
+    home = next(number for number, host in enumerate(hosts) if root in host)
+    steps.add(cycle("reduce_scatter", host, even_pieces(span, len(host))) for host in hosts)
+    cut = [(owners, even_pieces(unit, len(hosts))) for owners, unit in units(hosts, span)]
+    steps.add(cycle("reduce_scatter", owners, parts) for owners, parts in cut)
+    steps.add(
+        line(owner, owners[home], piece)
+        for owners, parts in cut
+        for owner, piece in zip(owners, parts, strict=True)
+        if owner != owners[home]
+    )
+    shares = zip(hosts[home], even_pieces(span, len(hosts[home])), strict=True)
+    steps.add(line(rank, root, share) for rank, share in shares if rank != root)

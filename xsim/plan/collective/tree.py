@@ -10,7 +10,8 @@ from typing import NamedTuple
 from xsim.fabric.transfers import Rows, TransferGraph, concatenate, line
 from xsim.plan.comm import Collective
 from xsim.plan.contracts import Site
-from xsim.plan.patterns import Steps, cycle, even_pieces, host_order
+from xsim.plan.layout import even_pieces
+from xsim.plan.patterns import host_order, natural
 from xsim.plan.protocol import ProtocolChoice, under
 from xsim.spec.checks import at_least
 
@@ -26,9 +27,10 @@ class Tree:
     share one; a rank sends and receives one piece at a time, the colours taking turns. With K pieces for each tree a
     step takes L + S / (2 K B), for latency L and bandwidth B, and every port is busy for 2 K steps of a broadcast and
     4 K of an all-reduce, a sum up and a broadcast down. Besides, there are the steps to and from the farthest leaf, at
-    most 2 per level each way: for n = 2 ** h >= 8 and K >= 4 it is 2 K + 2 h - 1 and 4 K + 4 h - 6 - h % 2 steps.
+    most 2 per level each way: for n = 2 ** h >= 8 and K >= 4 it is 2 K + 2 h - 1 and 4 K + 4 h - 6 - h % 2 steps. A
+    reduce is a broadcast backwards.
 
-    All-gather and reduce-scatter are a ring: like NCCL's, these trees have none.
+    All-gather and reduce-scatter are a ring, an all-to-all is pairs: like NCCL's, these trees have none.
 
     Attributes:
         pieces: Into how many pieces the half of each tree is cut. Few suit small tensors, many large ones.
@@ -46,21 +48,20 @@ class Tree:
 
     def _transfers(self, collective: Collective, site: Site) -> TransferGraph:
         ranks, order = collective.ranks, host_order(collective.ranks, site.fabric)
-        if collective.kind in {"all_gather", "reduce_scatter"}:
-            own, steps = dict(zip(ranks, collective.pieces(), strict=True)), Steps()
-            steps.add([cycle(collective.kind, order, [own[rank] for rank in order])])
-            return steps.graph(ranks)
+        if collective.kind not in {"all_reduce", "broadcast", "reduce"}:
+            return natural(collective, site.fabric)
         if len(ranks) == 1 or not collective.span:
             return concatenate((), (ranks,))
         spans = even_pieces(collective.span, min(2 * self.pieces, len(collective.span)))
         halves = spans[: (len(spans) + 1) // 2], spans[(len(spans) + 1) // 2 :]
-        if collective.kind == "broadcast":
-            root = ranks[collective.root or 0]
-            first = order.index(root)
-            trees = _trees(order[first + 1 :] + order[:first], root)
-            return concatenate(list(_rows(_down(trees, halves))), (ranks,))
-        trees = _trees(order)
-        return concatenate(list(_rows([*_up(trees, halves), *_down(trees, halves)])), (ranks,))
+        if collective.kind == "all_reduce":
+            trees = _trees(order)
+            return concatenate(list(_rows([*_up(trees, halves), *_down(trees, halves)])), (ranks,))
+        root = ranks[collective.root or 0]
+        first = order.index(root)
+        trees = _trees(order[first + 1 :] + order[:first], root)
+        sends = _down(trees, halves)
+        return concatenate(list(_rows(sends if collective.kind == "broadcast" else _backwards(sends))), (ranks,))
 
 
 Parents = Mapping[int, int]  # of each rank of one tree; the root has none
@@ -131,6 +132,11 @@ def _down(trees: Sequence[Parents], halves: Sequence[Sequence[range]]) -> list[_
             number, halves[number], [(t, parents[child], child) for child, t in turns.items()], add=False
         )
     return sorted(found, key=lambda send: (send.turn, send.src))
+
+
+def _backwards(sends: Sequence[_Send]) -> list[_Send]:
+    """Last turn first, and every transfer the other way, as a sum."""
+    return [_Send(sends[-1].turn - turn, dst, src, piece, span, True) for turn, src, dst, piece, span, _ in sends[::-1]]
 
 
 def _pipelined(

@@ -25,29 +25,34 @@ class Uniform:
     Attributes:
         tp: Tensor-parallel degree; 0 takes all devices of the smallest host.
         pp: Pipeline stages; layers that do not divide are dealt out as evenly as possible.
+        chunks: Virtual stages of each stage, which hold the layers in turn; more than one needs a schedule for them.
         micro_batch: Samples of one micro-batch.
         sequence_parallel: Cut activations between operators over the sequence.
     """
 
     tp: int = 0
     pp: int = 1
+    chunks: int = 1
     micro_batch: int = 1
     sequence_parallel: bool = False
 
     def __post_init__(self) -> None:
         at_least(self, "tp", 0)
         at_least(self, "pp", 1)
+        at_least(self, "chunks", 1)
         at_least(self, "micro_batch", 1)
 
     def plan(self, scenario: Scenario, site: Site) -> DeploymentPlan:
         tp = self.tp or min(host.size for host in scenario.cluster.hosts)
         dp = self._replicas(scenario, tp)
-        parts = [range(a + 1, b + 1) for a, b in pairwise(even_cuts(scenario.model.layers, self.pp))]
+        cuts = even_cuts(scenario.model.layers, self.pp * self.chunks)
+        parts = [range(a + 1, b + 1) for a, b in pairwise(cuts)]
+        stages = [tuple(parts[s :: self.pp]) for s in range(self.pp)]
         return DeploymentPlan(
             name=f"uniform_tp{tp}_pp{self.pp}_dp{dp}",
             replicas=tuple(
                 Replica(
-                    stages=tuple(self._stage((s * dp + r) * tp, tp, layers) for s, layers in enumerate(parts)),
+                    stages=tuple(self._stage((s * dp + r) * tp, tp, layers) for s, layers in enumerate(stages)),
                     micro_batch=self.micro_batch,
                     micro_batches=scenario.batch // (dp * self.micro_batch),
                 )
@@ -55,9 +60,9 @@ class Uniform:
             ),
         )
 
-    def _stage(self, first: int, tp: int, layers: range) -> Stage:
+    def _stage(self, first: int, tp: int, layers: tuple[range, ...]) -> Stage:
         group = DeviceGroup(ranks=tuple(range(first, first + tp)), samples=self.micro_batch)
-        return Stage(groups=(group,), layers=(layers,), sequence_parallel=self.sequence_parallel)
+        return Stage(groups=(group,), layers=layers, sequence_parallel=self.sequence_parallel)
 
     def _replicas(self, scenario: Scenario, tp: int) -> int:
         """The data-parallel degree, if degrees, layers and batch come out even."""
@@ -66,6 +71,9 @@ class Uniform:
             raise SpecError("planner.tp", tp, f"the model has {heads} heads", f"write tp: {heads} or less")
         if self.pp > layers:
             raise SpecError("planner.pp", self.pp, f"the model has {layers} layers", f"write pp: {layers} or less")
+        if self.pp * self.chunks > layers:
+            problem = f"{self.pp} stages of as many chunks are more than the model's {layers} layers"
+            raise SpecError("planner.chunks", self.chunks, problem, f"write chunks: {layers // self.pp} or less")
         dp, rest = divmod(ranks, tp * self.pp)
         if rest:
             problem = f"tp {tp} x pp {self.pp} does not divide the cluster's {ranks} ranks"

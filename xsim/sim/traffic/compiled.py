@@ -23,7 +23,7 @@ class Compiled:
     """One graph on one fabric.
 
     Attributes:
-        src_party, dst_party: Parties of each row's ranks, N.
+        src_party, dst_party: Parties of each row's ranks, N; for a switch that of the other end.
         size_bytes: Of each row's own span, N.
         latency_ps: Of each row's path and protocol, N.
         bytes_per_ps: Rate of each row alone on its path, N; infinite without a link.
@@ -125,8 +125,7 @@ def _compile(graph: TransferGraph, fabric: Fabric) -> Compiled:
         slowest = np.minimum.reduceat(fabric.bandwidth_bytes_per_s[path], path_ptr[:-1][travels])
         bytes_per_ps[travels] = slowest * 1e-12
     latency_before_ps = np.concatenate(([0], np.cumsum(fabric.latency_ps[path])))
-    src_party = graph.party[np.searchsorted(graph.ranks, graph.src)]
-    dst_party = graph.party[np.searchsorted(graph.ranks, graph.dst)]
+    src_party, dst_party = _parties(graph)
     touched = {*src_party.tolist(), *dst_party.tolist()}
     links = np.unique(path)
     return Compiled(
@@ -143,6 +142,14 @@ def _compile(graph: TransferGraph, fabric: Fabric) -> Compiled:
         exclusive=len(links) == len(path),
         idle=sum(1 << party for party in range(graph.parties) if party not in touched),
     )
+
+
+def _parties(graph: TransferGraph) -> tuple[Ints, Ints]:
+    """Of each row the parties of its source and its target, of which one may be a switch."""
+    src_at, dst_at = np.searchsorted(graph.ranks, graph.src), np.searchsorted(graph.ranks, graph.dst)
+    of_rank = np.append(graph.party, -1)  # the vertices of switches are beyond all ranks
+    src, dst = of_rank[src_at], of_rank[dst_at]
+    return np.where(src < 0, dst, src), np.where(dst < 0, src, dst)
 
 
 def _mask(links: Ints) -> int:

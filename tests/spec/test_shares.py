@@ -1,0 +1,28 @@
+"""Cuts in proportion to shares."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xsim.spec.shares import share_cuts
+
+some_shares = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=9)
+
+
+@given(st.integers(0, 10**15), some_shares)
+def test_every_cut_is_the_exact_proportion_rounded_down(size: int, shares: list[float]) -> None:
+    cuts = share_cuts(size, len(shares), shares)
+
+    exact = [Fraction(share) for share in shares]
+    assert [cuts[0], cuts[-1]] == [0, size]
+    for index in range(len(shares) + 1):
+        wanted = size * sum(exact[:index]) / sum(exact)
+        assert 0 <= wanted - cuts[index] < 1
+
+
+@given(st.integers(0, 10**9), st.integers(1, 9), st.floats(1e-3, 1e3))
+def test_equal_shares_are_no_shares(size: int, parts: int, share: float) -> None:
+    assert share_cuts(size, parts, [share] * parts) == share_cuts(size, parts)
