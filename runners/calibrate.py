@@ -33,9 +33,7 @@ def main(argv: Sequence[str]) -> int:
     report: Path = parser.parse_args(argv).report
     folder = os.environ.get("XSIM_REFERENCE_DATA")
     if not folder:
-        raise SpecError(
-            "XSIM_REFERENCE_DATA", None, "it names no folder", "set it to one with measured/collectives.csv"
-        )
+        raise SpecError("XSIM_REFERENCE_DATA", None, "it names no folder", "set it to one that holds measured/")
     report.write_text(text(calibrate(Path(folder) / "measured" / "collectives.csv")), encoding="utf-8")
     print(f"wrote {report}")
     return 0
@@ -59,10 +57,10 @@ def calibrate(path: Path) -> Found:
 
 
 def _fitted_on(name: str, rows: Iterable[Row]) -> list[Row]:
-    """Over PCIe only pairs: more ranks share parts of the host that no specification states."""
+    """Over PCIe only rings of two: more ranks share parts of the host that no specification states."""
     devices = generations()[name].devices
     own = (row for row in rows if row.hosts == 1 and row.machine.device in devices and not row.held_out)
-    return [row for row in own if row.kind != "all_to_all" and (row.machine.scale_up != "pcie" or row.ranks == 2)]
+    return [row for row in own if row.machine.scale_up != "pcie" or (row.ranks == 2 and row.kind != "all_to_all")]
 
 
 def _port(name: str) -> LinkSpec:

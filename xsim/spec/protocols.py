@@ -19,6 +19,7 @@ __all__ = [
     "LinkClass",
     "LinkCosts",
     "Mode",
+    "PairCosts",
     "Protocol",
     "WireCost",
     "generation",
@@ -27,7 +28,7 @@ __all__ = [
 
 Protocol = Literal["ll", "ll128", "simple"]
 LinkClass = Literal["scale_up", "pcie", "network"]
-Mode = Literal[Protocol, "in_switch"]
+Mode = Literal[Protocol, "in_switch", "pairs_ll", "pairs_simple"]
 PROTOCOLS: tuple[Protocol, ...] = ("ll", "ll128", "simple")
 OTHERS = "others"  # the generation of every device that no other lists
 
@@ -60,6 +61,14 @@ class LinkCosts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PairCosts:
+    """Of sends and receives of many pairs at once, on a scale-up fabric."""
+
+    ll: WireCost
+    simple: WireCost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InSwitchCost(WireCost):
     """Of a step of a sum in the switches of a scale-up fabric.
 
@@ -79,6 +88,7 @@ class GenerationCosts:
         base_ps: From the launch of a collective to its first transfer.
         most_channels: How many rings or trees one collective runs at once at most.
         in_switch: Absent where the switches do not sum.
+        pairs: Absent where they cost what the protocols do.
     """
 
     devices: tuple[str, ...] = ()
@@ -88,13 +98,15 @@ class GenerationCosts:
     pcie: LinkCosts
     network: LinkCosts
     in_switch: InSwitchCost | None = None
+    pairs: PairCosts | None = None
 
     def cost(self, link: LinkClass, protocol: Mode) -> WireCost:
-        """Of a step over ``link``; of one to or from a switch that sums, where it does not, as Simple."""
+        """Of a step over ``link``. Switches that sum, and pairs, have costs of their own on scale-up links alone."""
+        own = self.pairs if protocol.startswith("pairs") else None
         if protocol == "in_switch":
             return self.in_switch if self.in_switch is not None and link == "scale_up" else self.cost(link, "simple")
-        costs: LinkCosts = getattr(self, link)
-        found: WireCost = getattr(costs, protocol)
+        costs = own if own is not None and link == "scale_up" else getattr(self, link)
+        found: WireCost = getattr(costs, protocol.removeprefix("pairs_"))
         return found
 
 

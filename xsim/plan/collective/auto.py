@@ -50,7 +50,7 @@ class Auto:
     def _tried(self, collective: Collective, site: Site) -> Iterator[tuple[TransferGraph, Sequence[Mode]]]:
         """What each algorithm would transfer, on ideal wires, and how."""
         if collective.kind in {"all_to_all", "send_recv"}:
-            yield site.collective("direct").expand(collective, site), self.protocols
+            yield site.collective("direct").expand(collective, site), self._pairs()
             return
         yield site.collective("ring").expand(collective, site), self.protocols
         if _sums_in_switch(collective, site):
@@ -66,6 +66,11 @@ class Auto:
         for pieces in TREE_PIECES:
             if pieces == 1 or len(collective.span) * site.element_bytes >= 2 * pieces * LEAST_PIECE_BYTES:
                 yield site.collective("tree", pieces=pieces).expand(collective, site), self.protocols
+
+    def _pairs(self) -> Sequence[Mode]:
+        """How sends and receives are tried; they have no LL128."""
+        modes: dict[Protocol, Mode] = {"ll": "pairs_ll", "ll128": "pairs_simple", "simple": "pairs_simple"}
+        return sorted({modes[protocol] for protocol in self.protocols})
 
 
 def _offers(graph: TransferGraph, modes: Sequence[Mode], site: Site) -> Iterator[tuple[int, TransferGraph, RowCosts]]:
