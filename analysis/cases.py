@@ -27,11 +27,16 @@ SHOWN_OF_FAILURE = ("cluster", "model", "deployment", "reshard", "network", "poi
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is compared of one run; ``fits`` tells whether its memory suffices."""
+    """What is compared of one run; ``fits`` tells whether its memory suffices.
+
+    Attributes:
+        sync_time_s: Exposed communication of hand-overs and gradient syncs; absent in tables that do not tell.
+    """
 
     training_time_s: float
     bubble_time_s: float
     idle_time_s: float
+    sync_time_s: float | None
     fits: bool
 
 
@@ -99,7 +104,19 @@ def failures(table: pa.Table) -> list[Failure]:
 
 
 def _figures(row: Row) -> Figures:
-    return Figures(row["training_time_s"], row["bubble_time_s"], row["idle_time_s"], bool(row["fits"]))
+    return Figures(
+        training_time_s=row["training_time_s"],
+        bubble_time_s=row["bubble_time_s"],
+        idle_time_s=row["idle_time_s"],
+        sync_time_s=_sync_time_s(row),
+        fits=bool(row["fits"]),
+    )
+
+
+def _sync_time_s(row: Row) -> float | None:
+    """Exposed hand-overs and gradient syncs; tables of earlier versions of the simulator lack the first."""
+    resharding_s = row.get("reshard_comm_time_s")
+    return None if resharding_s is None else float(resharding_s + row["dp_comm_time_s"])
 
 
 def _case(row: Row, columns: Sequence[str]) -> Case:

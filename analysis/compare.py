@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, TextIO
 from analysis.cases import COMPARED, Case, Comparison, Figures, compare, failures
 from analysis.command import Parser, exits
 from analysis.screen import decimals, fits, print_table
+from analysis.sync import print_sync
+from xsim.errors import SpecError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["main", "show"]
+__all__ = ["draw", "main", "show"]
 
 LEGEND = """\
 fastest: all options whose times print alike; "-": only one ran
 slowest: how many times as long as the fastest the slowest option takes"""
+BASELINE = "lcm"  # whose sync overhead is set against that of the others
 MISFIT = "*: does not fit the memory of its devices"
 
 
@@ -32,29 +35,42 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of a sweep: outputs/<grid>")
     parser.add_argument("--by", choices=COMPARED, help="what to compare; default: the first that varies")
+    parser.add_argument("--baseline", default=BASELINE, help=f"whose sync overhead is compared; default: {BASELINE}")
     parser.add_argument("--all", action="store_true", help="also runs that only earlier sweeps of the folder asked for")
     given = parser.parse_args(argv)
     from analysis.tables import select
 
     found = select(given.folder, everything=given.all)
-    show(found.table, given.by)
+    options = compare(found.table, given.by).options
+    if given.baseline not in (BASELINE, *options):
+        fix = f"choose one of {', '.join(options)}"
+        raise SpecError("--baseline", given.baseline, "nothing that is compared has that name", fix)
+    show(found.table, given.by, given.baseline)
     for note in found.notes():
         print(note)
-    comparison = compare(found.table, given.by)
-    if comparison.cases:
-        from analysis.plots import save_bars
-
-        path = save_bars(comparison, given.folder / "figures" / f"by_{comparison.by}.png")
+    path = draw(found.table, given.folder, given.by)
+    if path is not None:
         print(f"\nFigure: {path}")
     return 0
 
 
-def show(table: pa.Table, by: str | None = None, file: TextIO | None = None) -> None:
-    """Print the comparison and what went wrong."""
+def draw(table: pa.Table, folder: Path, by: str | None = None) -> Path | None:
+    """The figure of the comparison, written under ``folder``; None if there is nothing to show."""
+    comparison = compare(table, by)
+    if not comparison.cases:
+        return None
+    from analysis.plots import save_bars
+
+    return save_bars(comparison, folder / "figures" / f"by_{comparison.by}.png")
+
+
+def show(table: pa.Table, by: str | None = None, baseline: str = BASELINE, file: TextIO | None = None) -> None:
+    """Print the comparison, the sync overhead of the option ``baseline`` against the others, and what went wrong."""
     out = file or sys.stdout
     found = compare(table, by)
     if found.cases:
         _print_cases(found, out)
+        print_sync(found, baseline, out)
     if by and len(found.options) == 1:
         print(f"every run has {by}={found.options[0]}: there is nothing to compare by it", file=out)
     for failure in failures(table):

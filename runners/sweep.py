@@ -222,13 +222,16 @@ def _outcomes(plan: Plan, missing: Sequence[Point]) -> Generator[Finished | None
 
 
 def _report(store: Store, rows: pa.Table) -> None:
-    from analysis.compare import show
+    from analysis.compare import draw, show
 
     if not rows:
         return
     show(rows)
     print(f"\nTables:  {store.folder} (analysis.load reads them)")
-    print(f"Figure:  {starts('analysis.compare')} {shlex.quote(str(store.folder))}", flush=True)
+    path = draw(rows, store.folder)
+    if path is not None:
+        print(f"Figure:  {path}")
+    print(f"Compare: {starts('analysis.compare')} {shlex.quote(str(store.folder))}", flush=True)
 
 
 def _report_tracking(plan: Plan, tracker: Tracker) -> None:

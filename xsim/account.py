@@ -21,7 +21,7 @@ __all__ = ["OPERATORS", "Account", "account"]
 
 OPERATORS = (
     *("attention", "mlp", "layernorm", "embedding", "head", "optimizer"),
-    *("attention_comm", "mlp_comm", "embedding_comm", "head_comm", "grad_sync"),
+    *("attention_comm", "mlp_comm", "embedding_comm", "head_comm", "grad_sync", "reshard_comm"),
 )
 
 
@@ -36,7 +36,8 @@ class Account:
         operators: Operator kinds: ``OPERATORS``, then others in the order in which they occur.
         operators_ps: R x K. Of a computing kind what the rank itself computed; of ``<kind>_comm`` the collectives that
             belong to that kind; of ``grad_sync`` the time with at least one gradient sync of the rank under way, from
-            the release of its last member to the result, whether hidden behind computation or not.
+            the release of its last member to the result, whether hidden behind computation or not; of ``reshard_comm``
+            the part of the bubble in which all that the next action waits for has been sent and is under way.
         makespan_ps: The iteration.
     """
 
@@ -65,6 +66,7 @@ def account(workload: Workload, timeline: Timeline) -> Account:
     causes_ps = _waited_ps(workload, timeline)[program]
     operators_ps = np.zeros((len(program), len(operators)), dtype=np.int64)
     operators_ps[:, operators.index("grad_sync")] = _syncing_ps(workload, timeline)[program]
+    operators_ps[:, operators.index("reshard_comm")] = _resharding_ps(workload, timeline)[program]
     bodies: dict[Body, _Body] = {}
     updates = {program.bodies["U", 0] for program in workload.programs}
     for index, position, start, end, cause in early_waits(workload, timeline):
@@ -177,3 +179,27 @@ def _syncing_ps(workload: Workload, timeline: Timeline) -> Ints:
             syncing_ps[program] += max(0, end - max(start, covered_ps))
             covered_ps = max(covered_ps, end)
     return syncing_ps
+
+
+def _resharding_ps(workload: Workload, timeline: Timeline) -> Ints:
+    """Exposed hand-overs of each program, P.
+
+    Before an action, from the end of the last action that sends to it, or of the program's own before it if that is
+    later, until it starts.
+    """
+    rows = np.flatnonzero(np.isin(timeline.kind, ("F", "B", "I")))
+    backward = (timeline.kind[rows] != "F").astype(np.int64)
+    action = timeline.program[rows], backward, timeline.chunk[rows], timeline.micro_batch[rows]
+    end_ps = np.full((len(workload.programs), 2, timeline.chunk.max() + 1, timeline.micro_batch.max() + 1), -1)
+    end_ps[action] = timeline.end_ps[rows]
+    sent_ps = np.full_like(end_ps, -1)
+    for move in workload.moves:
+        direction = int(move.kind != "F")
+        sent = sent_ps[move.target, direction, move.target_chunk]  # a view, of all micro-batches
+        np.maximum(sent, end_ps[move.source, direction, move.source_chunk], out=sent)
+    free_ps = np.concatenate(([0], timeline.end_ps[:-1]))
+    free_ps[np.flatnonzero(np.diff(timeline.program, prepend=-1))] = 0
+    under_way_ps = timeline.start_ps[rows] - np.maximum(free_ps[rows], sent_ps[action])
+    resharding_ps = np.zeros(len(workload.programs), dtype=np.int64)
+    np.add.at(resharding_ps, timeline.program[rows], np.where(sent_ps[action] >= 0, under_way_ps, 0))
+    return resharding_ps

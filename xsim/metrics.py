@@ -139,6 +139,10 @@ def _told(part: str) -> str:
         return part
     if part == "grad_sync":
         return "gradient syncs with every member there, hidden behind computation or not"
+    if part == "reshard_comm":
+        return (
+            "hand-overs at pipeline boundaries that nothing hides, all of what is waited for sent; part of the bubble"
+        )
     kind, found, _ = part.partition("_comm")
     return f"tensor-parallel collectives of {kind} operators" if found else f"{kind} operators"
 

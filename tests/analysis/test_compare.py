@@ -16,6 +16,7 @@ from analysis.plots import save_bars
 def table(*rows: Mapping[str, object]) -> pa.Table:
     common: dict[str, object] = dict.fromkeys(CASE_COLUMNS, "same") | {"seed": 0, "batch": 24}
     figures: dict[str, object] = {"status": "ok", "reason": "", "training_time_s": 1.0, "bubble_time_s": 0.1}
+    figures |= {"reshard_comm_time_s": 0.0, "dp_comm_time_s": 0.0}
     return pa.Table.from_pylist([{**common, **figures, "idle_time_s": 0.0, "fits": True, **row} for row in rows])
 
 
@@ -91,6 +92,13 @@ def test_the_figure_is_a_picture(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.filterwarnings("error")
+def test_many_options_have_room_in_the_figure(tmp_path: Path) -> None:
+    rows = [{"reshard": f"a_long_name_of_option_{number}"} for number in range(12)]
+
+    save_bars(compare(table(*rows)), tmp_path / "by_reshard.png")
+
+
 def test_a_folder_without_results_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path)]) == 2
     assert "it holds no results" in capsys.readouterr().err
@@ -148,3 +156,67 @@ def test_nothing_to_compare_by_a_constant_is_said() -> None:
     show(GRID, by="schedule", file=out)
 
     assert "every run has schedule=same: there is nothing to compare by it" in out.getvalue()
+
+
+def synced(cluster: str, **overheads_s: tuple[float, float]) -> list[dict[str, object]]:
+    """A row per strategy of ``cluster`` with its exposed hand-overs and gradient syncs."""
+    return [
+        {"cluster": cluster, "reshard": name, "reshard_comm_time_s": resharding_s, "dp_comm_time_s": dp_comm_s}
+        for name, (resharding_s, dp_comm_s) in overheads_s.items()
+    ]
+
+
+SYNCED = table(
+    *synced("a", lcm=(0.03, 0.045), hetauto=(0.05, 0.05), alpacomm=(0.02, 0.04)),
+    *synced("b", lcm=(0.0, 0.0), hetauto=(0.0, 0.0), alpacomm=(0.0, 0.0)),
+)
+
+
+def test_sync_overhead_is_hand_overs_and_gradient_syncs() -> None:
+    """0.075 s are a quarter less than 0.1 s and a quarter more than 0.06 s."""
+    out = io.StringIO()
+
+    show(SYNCED, file=out)
+
+    text = squeezed(out.getvalue())
+    assert "sync overhead of lcm: how much less than each of the others" in text
+    assert "| cluster | model | lcm [s] | against hetauto | against alpacomm |" in text
+    assert "| a | same | 0.075000 | 25.0% | -25.0% |" in text
+    assert "| b | same | 0.000000 | - | - |" in text
+    assert "the Xsim paper (section 1) reports up to 21% less" in text
+
+
+def test_sync_overhead_of_another_baseline() -> None:
+    out = io.StringIO()
+
+    show(SYNCED, baseline="alpacomm", file=out)
+
+    assert "| a | same | 0.060000 | 20.0% | 40.0% |" in squeezed(out.getvalue())
+
+
+@pytest.mark.parametrize("options", [{"by": "network"}, {"baseline": "star"}], ids=str)
+def test_no_sync_overhead_of_what_did_not_run(options: dict[str, str]) -> None:
+    out = io.StringIO()
+
+    show(SYNCED, file=out, by=options.get("by"), baseline=options.get("baseline", "lcm"))
+
+    assert "sync overhead" not in out.getvalue()
+
+
+def test_sync_overhead_is_unknown_where_the_table_does_not_tell() -> None:
+    out = io.StringIO()
+
+    show(SYNCED.drop_columns(["reshard_comm_time_s"]), file=out)
+
+    assert "| a | same | - | - | - |" in squeezed(out.getvalue())
+
+
+def test_sync_overhead_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    out = Terminal()
+
+    show(SYNCED, file=out)
+
+    text = squeezed(re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()))
+    assert "lcm has less by" in text
+    assert "hetauto 0.100000 25.0% alpacomm 0.060000 -25.0%" in text

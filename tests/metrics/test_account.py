@@ -153,6 +153,50 @@ def test_exposed_resharding_is_bubble() -> None:
     found = check_account(workload, play(workload, Pace(move_ps=4)))
 
     assert causes(found, 0)["bubble"] == 30 + 2 * 4
+    # Rank 1 waits for both activations, one of them hidden behind F0 in part: F1 is sent at 20, F0 runs from 14 to 24.
+    # Rank 0 waits for both gradients, which stage 1 sends at 54 and 74: B0 runs from 58 to 78.
+    assert (operators(found, 0)["reshard_comm"], operators(found, 1)["reshard_comm"]) == (4 + 0, 4 + 0)
+
+
+def test_only_what_has_been_sent_is_resharding() -> None:
+    """With a slower second stage everything but the first activation and the last gradients is hidden."""
+    programs = two_stages(0)
+    slow = two_stages(0, slow=3)[1]
+    workload = Workload((programs[0], slow), pipeline([programs[0], slow]), ())
+
+    found = check_account(workload, play(workload, Pace(move_ps=4)))
+
+    assert operators(found, 0)["reshard_comm"] == 4 + 4
+    assert operators(found, 1)["reshard_comm"] == 4
+
+
+def test_a_hand_over_that_takes_no_time_is_no_resharding() -> None:
+    programs = two_stages(0)
+    workload = Workload(tuple(programs), pipeline(programs), ())
+
+    assert "reshard_comm" not in operators(check_account(workload, play(workload)), 1)
+
+
+@given(cases())
+def test_exposed_resharding_by_definition(case: tuple[Workload, Timeline]) -> None:
+    """Instant by instant: a rank does nothing, and what its next action waits for has been sent."""
+    workload, timeline = case
+    columns = zip(timeline.program.tolist(), timeline.kind.tolist(), timeline.micro_batch.tolist(), strict=True)
+    row_of = {key: row for row, key in enumerate(columns)}
+    expected = [0] * len(workload.programs)
+    for (index, kind, micro_batch), row in row_of.items():
+        senders = [m.source for m in workload.moves if (m.target, m.kind) == (index, kind)]
+        sent = [int(timeline.end_ps[row_of[source, kind, micro_batch]]) for source in senders]
+        mine = np.flatnonzero((timeline.program == index) & (np.arange(len(timeline.program)) < row))
+        free = int(timeline.end_ps[mine].max(initial=0))
+        instants = range(free, int(timeline.start_ps[row]))
+        expected[index] += sum(bool(sent) and at >= max(sent) for at in instants)
+
+    found = account(workload, timeline)
+
+    column = found.operators_ps[:, found.operators.index("reshard_comm")]
+    assert column.tolist() == [expected[index] for index in found.program.tolist()]
+    assert (column <= found.cause_ps("bubble")).all()
 
 
 def test_overlapping_syncs_count_once_as_operator() -> None:

@@ -110,6 +110,36 @@ class TestCounting:
         with pytest.raises(PlanError, match="not at all"):
             verify_reduce(phases([halves]), layouts)
 
+    def test_a_reduce_and_a_broadcast_are_an_all_reduce(self) -> None:
+        layouts = Layout.even((0,), 4), Layout.even((1,), 4)
+        down = Collective("broadcast", (0, 1), range(4), root=1)
+        for root, right in ((1, True), (0, False)):
+            plan = phases([Collective("reduce", (0, 1), range(4), root=root)], [down])
+            for form in (plan, with_rings(plan)):
+                if right:
+                    verify_reduce(form, layouts)
+                else:
+                    with pytest.raises(PlanError, match=r"not (at all|hold)"):
+                        verify_reduce(form, layouts)
+
+    def test_an_all_to_all_gives_each_rank_a_block_of_every_piece(self) -> None:
+        """Rank 0 has 0 and 1, rank 1 has 2 and 3; it gives 2, and not 3."""
+        two, one = Layout.even((0, 1), 4), Layout.even((0,), 4)
+        exchange = Collective("all_to_all", (0, 1), range(4))
+
+        assert exchange.blocks() == ((range(1), range(1, 2)), (range(2, 3), range(3, 4)))
+        for form in (CommPlan((exchange,)), with_rings(CommPlan((exchange,)))):
+            assert rejects(form, two, one) == "at the end rank 0 has the data not at all in element 3"
+        verify_move(phases([exchange], [Transfer(1, 0, range(3, 4))]), two, one)
+
+    def test_a_send_receive_gives_each_rank_the_piece_before_its_own(self) -> None:
+        three, shift = Layout.even((0, 1, 2), 6), Collective("send_recv", (0, 1, 2), range(6))
+        pairs = phases([shift], [Transfer(0, 2, range(2))])  # rank 2 had its own and got that of rank 1
+
+        for form in (pairs, with_rings(pairs)):
+            verify_move(form, three, Layout.even((2,), 6))
+            assert "element 2" in rejects(form, three, Layout.even((0,), 6))
+
     @pytest.mark.parametrize("kind", ["all_reduce", "reduce_scatter", "all_gather"])
     def test_a_ring_that_stops_a_round_early(self, kind: CollectiveKind) -> None:
         collective = Collective(kind, (0, 1, 2), range(9))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from xsim.errors import PlanError, SpecError
+from xsim.plan.contracts import Schedule
 from xsim.plan.schedule.eager_1f1b import EagerOneFOneB
 from xsim.plan.schedule.gpipe import GPipe
 from xsim.plan.schedule.interleaved import Interleaved
@@ -112,6 +117,33 @@ def test_zb_h1_keeps_on_every_stage_what_1f1b_keeps_on_the_first(stages: int) ->
     assert walk([ZbH1().order(stage, stages, 12) for stage in range(stages)], 12) == (stages,) * stages
 
 
+@given(st.integers(1, 12), st.integers(1, 30))
+def test_in_flight_counts_as_published(stages: int, micro_batches: int) -> None:
+    """GPipe: all; 1F1B, eager 1F1B, ZB-H1: as their docstrings cite, or all if there are fewer."""
+
+    def kept(schedule: Schedule) -> tuple[int, ...]:
+        return walk([schedule.order(stage, stages, micro_batches) for stage in range(stages)], micro_batches)
+
+    def at_most(published: Iterable[int]) -> tuple[int, ...]:
+        return tuple(min(count, micro_batches) for count in published)
+
+    assert kept(GPipe()) == (micro_batches,) * stages
+    assert kept(OneFOneB()) == at_most(stages - s for s in range(stages))
+    assert kept(EagerOneFOneB()) == at_most(2 * (stages - s) - 1 for s in range(stages))
+    assert kept(ZbH1()) == at_most([stages] * stages)
+
+
+@given(st.integers(1, 8), st.integers(1, 4), st.integers(2, 5))
+def test_in_flight_counts_of_interleaved_as_published(stages: int, groups: int, chunks: int) -> None:
+    """Megatron-LM's warm-up, 2 (p - s - 1) + (v - 1) p forwards, and the one of the first pair; in chunks."""
+    micro_batches = groups * stages
+
+    kept = walk([Interleaved().order(s, stages, micro_batches, chunks) for s in range(stages)], micro_batches, chunks)
+
+    most = chunks * micro_batches
+    assert kept == tuple(min(2 * (stages - s - 1) + (chunks - 1) * stages + 1, most) for s in range(stages))
+
+
 def test_what_is_kept_is_the_most_at_once() -> None:
     assert walk([actions("F0 F1 B0 F2 F3 B1 B2 B3")], 4) == (3,)
 
@@ -141,3 +173,39 @@ def test_what_is_wrong_is_named(orders: list[str], complaint: str) -> None:
         walk([actions(order) for order in orders], 2)
 
     assert str(caught.value) == complaint
+
+
+@pytest.mark.parametrize(
+    ("orders", "complaint"),
+    [
+        (
+            ["F0 F1.1 B1.1", "F1.1 F0 B0 B1.1"],
+            "stage 0: B0 occurs 0 times; each action occurs once",
+        ),
+        (
+            ["F0 F0.1 B0.1 B0", "F0.1 F0 B0 B0.1"],
+            "stage 0: F1.1 occurs 0 times; each action occurs once",
+        ),
+        (
+            ["F0 F1.1 B1.1 B0 F0.1", "F1.1 F0 B0 B1.1"],
+            "stage 0: F0.1 is not one of 2 micro-batches and 2 chunks, half of them in each direction",
+        ),
+        (
+            ["F1.1 B1.1 F0 B0", "F0 B0 F1.1 B1.1"],
+            "deadlock: stage 0 waits at F1.1 for F1.1 of stage 1; stage 1 waits at F0 for F0 of stage 0",
+        ),
+        (
+            ["F0 F1.1 B1.1 B0"] * 3,
+            "a bidirectional schedule of 3 stages: the one in the middle has no other to mirror",
+        ),
+    ],
+)
+def test_what_is_wrong_in_both_directions_is_named(orders: list[str], complaint: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        walk([actions(order) for order in orders], 2)
+
+    assert str(caught.value) == complaint
+
+
+def test_both_directions_end() -> None:
+    assert walk([actions("F0 F1.1 B1.1 I0 W0"), actions("F1.1 F0 B0 B1.1")], 2) == (2, 2)

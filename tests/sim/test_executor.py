@@ -13,6 +13,7 @@ from xsim.errors import PlanError
 from xsim.fabric.fabric import Fabric, Link
 from xsim.fabric.transfers import TransferGraph, concatenate, line
 from xsim.families import build
+from xsim.plan.route import directions, routes
 from xsim.plan.workload import Action, Body, Compute, Move, Program, Ready, Sync, Workload
 from xsim.sim.executor import execute
 from xsim.sim.timeline import Timeline
@@ -44,19 +45,20 @@ def pipeline(
 ) -> Workload:
     """One rank per stage, all alike; ``sync`` lets the stages meet in a chain of transfers at the end."""
     member = build("schedule", {"name": schedule})
+    orders = [member.order(s, stages, micro_batches, chunks) for s in range(stages)]
+    ways = directions(orders[0], chunks)
     bodies: dict[tuple[str, int], Body] = {("U", 0): Body(())}
-    for chunk in range(chunks):
+    for chunk in range(chunks * ways):
         ready = (Ready(0),) if sync and chunk == 0 else ()
         bodies["F", chunk] = Body((Compute("mlp", (FORWARD_PS // chunks,)),))
         bodies["B", chunk] = Body((Compute("mlp", (BACKWARD_PS // chunks,)), *ready))
         bodies["I", chunk] = Body((Compute("mlp", (INPUT_PS // chunks,)),))
         bodies["W", chunk] = Body((Compute("mlp", (WEIGHT_PS // chunks,)), *ready))
     programs = tuple(
-        Program(0, s, 0, DeviceGroup(ranks=(s,), samples=1), member.order(s, stages, micro_batches, chunks), bodies)
-        for s in range(stages)
+        Program(0, s, 0, DeviceGroup(ranks=(s,), samples=1), order, bodies) for s, order in enumerate(orders)
     )
     moves = []
-    for (s, chunk), (t, following) in pairwise((s, chunk) for chunk in range(chunks) for s in range(stages)):
+    for (s, chunk), (t, following) in (hop for way in routes(stages, chunks, ways) for hop in pairwise(way)):
         if s != t:
             moves.append(Move(s, t, "F", chunk, following, send(s, t, size)))
             moves.append(Move(t, s, "B", following, chunk, send(t, s, size)))
@@ -114,6 +116,24 @@ def test_zero_bubble_fills_the_waits(network: str, stages: int, micro_batches: i
 
     bubble_ps = timeline.makespan_ps - micro_batches * (FORWARD_PS + INPUT_PS + WEIGHT_PS)
     assert bubble_ps == (stages - 1) * (FORWARD_PS + INPUT_PS - WEIGHT_PS)
+
+
+@pytest.mark.parametrize("network", ["analytic", "flow"])
+@pytest.mark.parametrize(("stages", "micro_batches"), [(2, 2), (2, 8), (4, 6), (4, 8), (6, 10), (8, 20), (12, 40)])
+def test_two_directions_halve_the_bubble(network: str, stages: int, micro_batches: int) -> None:
+    """(p / 2 - 1) (F + I - W), also where I > F up to (p / 2 - 1) (I - F) = F; ``test_dualpipe`` has the published."""
+    timeline = run(pipeline("dualpipe", stages, micro_batches), network)
+
+    bubble_ps = timeline.makespan_ps - micro_batches * (FORWARD_PS + INPUT_PS + WEIGHT_PS)
+    assert bubble_ps == (stages // 2 - 1) * (FORWARD_PS + INPUT_PS - WEIGHT_PS)
+
+
+def test_in_two_directions_both_ends_wait_for_each_other() -> None:
+    """A micro-batch from each end of two stages: each waits for the other's activation, then for the gradient."""
+    timeline = run(pipeline("dualpipe", 2, 2, size=300), "flow", latency_ps=50)
+
+    assert timeline.makespan_ps == 2 * (FORWARD_PS + BACKWARD_PS) + 2 * (300 + 50)
+    assert timeline.reached_ps[0] == timeline.reached_ps[1]
 
 
 def test_gradients_are_ready_after_their_last_half() -> None:

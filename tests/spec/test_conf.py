@@ -57,8 +57,8 @@ def test_model(name: str) -> None:
 
 
 def scenario_of(name: str) -> Scenario:
-    """Of a deployment ``<cluster>_<size>``: the cluster it is named after and the Llama 2 of that size."""
-    cluster, _, size = name.rpartition("_")
+    """Of a deployment ``<cluster>_<size>``, or ``<cluster>_sp_<size>``: that cluster and the Llama 2 of that size."""
+    cluster, _, size = name.replace("_sp_", "_").rpartition("_")
     plan = read(DeploymentPlan, "deployment", name)
     return Scenario(
         cluster=read(ClusterSpec, "cluster", cluster),
@@ -126,6 +126,9 @@ def test_the_paper_rates_without_tensor_cores() -> None:
         ("h100x8_a100x1_7b", {16: {tuple(range(8)): (1, 30), (8,): (31, 32)}}),
         ("h100x8_a100x1_13b", {16: {tuple(range(8)): (1, 38), (8,): (39, 40)}}),
         ("h100x4_a100x4_7b", {16: {tuple(range(4)): (1, 23), tuple(range(4, 8)): (24, 32)}}),
+        ("h100x6_a100x4_sp_7b", {16: {tuple(range(6)): (1, 26), tuple(range(6, 10)): (27, 32)}}),
+        ("h100x8_a100x1_sp_7b", {16: {tuple(range(8)): (1, 30), (8,): (31, 32)}}),
+        ("h100x4_a100x4_sp_7b", {16: {tuple(range(4)): (1, 23), tuple(range(4, 8)): (24, 32)}}),
         ("h100x4_a100x4_13b", {16: {tuple(range(4)): (1, 29), tuple(range(4, 8)): (30, 40)}}),
     ],
 )

@@ -105,7 +105,12 @@ class Schedule(Protocol):
     """The order of forward and backward passes of one stage."""
 
     def order(self, stage: int, stages: int, micro_batches: int, chunks: int = 1) -> tuple[Action, ...]:
-        """Of every micro-batch and chunk exactly one F, and one B or its halves I and W."""
+        """Of every micro-batch and chunk exactly one F, and one B or its halves I and W.
+
+        A bidirectional schedule has ``chunks`` more, those of the mirrored stage, for the second half of the
+        micro-batches, as ``xsim.plan.route`` says. A SpecError (``stages``, ``micro_batches`` or ``chunks``) refuses a
+        shape.
+        """
 
 
 class ComputeModel(Protocol):

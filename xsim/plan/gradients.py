@@ -68,7 +68,7 @@ def _ends(model: ModelSpec, holders: Sequence[Holder]) -> Iterator[Bucket]:
         parts = [("embedding", (0,), model.layer_parameters(0)), ("head", (head,), model.layer_parameters(head))]
     for kind, layers, size in parts:
         found: dict[tuple[int, ...], tuple[int, int]] = {}
-        for layer in layers:  # a group with both copies of the table has one, complete when the embedding is
+        for layer in layers:  # a group with both copies of the table has one, complete when the embedding is: last
             for i, holder in enumerate(holders):
                 if layer in holder.layers:
                     found.setdefault(holder.ranks, (i, layer))

@@ -17,6 +17,7 @@ from xsim.plan.gradients import gradient_buckets
 from xsim.plan.groups import Holder
 from xsim.plan.judge import verify_move, verify_reduce
 from xsim.plan.layout import Layout
+from xsim.plan.route import Order, routes, scheduled
 from xsim.plan.workload import Action, Body, Move, Program, Sync, Workload
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
@@ -44,13 +45,14 @@ def lower(
         verify: Let the judge prove every communication plan, its transfers, and every collective.
 
     Raises:
+        SpecError: The schedule does not serve a pipeline of this shape.
         PlanError: The judge has found one wrong.
     """
-    places = tuple(_places(plan))
+    places = tuple(_places(plan, schedule.order))
     wires = _Wires(scenario, reshard, collective, site, verify)
     syncs, ready = _syncs(plan, places, wires)
     bodies = Bodies(scenario, compute, collective, site, verify)
-    return Workload(_programs(plan, places, schedule, bodies, ready), tuple(_moves(plan, places, wires)), syncs)
+    return Workload(_programs(places, bodies, ready), tuple(_moves(plan, places, wires)), syncs)
 
 
 def lower_comm(
@@ -69,7 +71,9 @@ class _Place:
     """A device group and where the deployment has it; its position among all is its program number.
 
     Attributes:
+        spec: Its stage, with all layers that the groups hold: the mirrored stage's too in a bidirectional schedule.
         samples: Which of each micro-batch it takes.
+        actions: What it does, in order.
     """
 
     replica: int
@@ -78,6 +82,7 @@ class _Place:
     spec: Stage
     devices: DeviceGroup
     samples: range
+    actions: tuple[Action, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,33 +127,22 @@ def _blamed(strategy: Reshard, method: str, layouts: Sequence[Layout]) -> Iterat
         raise PlanError(f"{type(strategy).__name__}.{method} between ranks {between}: {error}") from error
 
 
-def _places(plan: DeploymentPlan) -> Iterator[_Place]:
-    for r, replica in enumerate(plan.replicas):
-        for s, stage in enumerate(replica.stages):
-            cuts = accumulate((group.samples for group in stage.groups), initial=0)
-            for g, (group, samples) in enumerate(zip(stage.groups, pairwise(cuts), strict=True)):
-                yield _Place(r, s, g, stage, group, range(*samples))
+def _places(plan: DeploymentPlan, order: Order) -> Iterator[_Place]:
+    for r, s, stage, actions in scheduled(plan, order):
+        cuts = accumulate((group.samples for group in stage.groups), initial=0)
+        for g, (group, samples) in enumerate(zip(stage.groups, pairwise(cuts), strict=True)):
+            yield _Place(r, s, g, stage, group, range(*samples), actions)
 
 
-def _programs(
-    plan: DeploymentPlan,
-    places: Sequence[_Place],
-    schedule: Schedule,
-    bodies: Bodies,
-    ready: Sequence[Ready],
-) -> tuple[Program, ...]:
-    orders: dict[tuple[int, int, int, int], tuple[Action, ...]] = {}
+def _programs(places: Sequence[_Place], bodies: Bodies, ready: Sequence[Ready]) -> tuple[Program, ...]:
     programs = []
     for place, own_ready in zip(places, ready, strict=True):
-        replica, stage, group = plan.replicas[place.replica], place.spec, place.devices
-        at = (place.stage, len(replica.stages), replica.micro_batches, len(stage.layers))
-        if at not in orders:
-            orders[at] = schedule.order(*at)
+        stage, group = place.spec, place.devices
         by_action: dict[tuple[str, int], Body] = {("U", 0): bodies.update(stage, group)}
         for chunk, layers in enumerate(stage.layers):
-            for kind in sorted({action.kind for action in orders[at]}):
+            for kind in sorted({action.kind for action in place.actions if action.chunk == chunk}):
                 by_action[kind, chunk] = bodies.micro_batch(kind, stage, group, layers, own_ready)
-        programs.append(Program(place.replica, place.stage, place.group, group, orders[at], by_action))
+        programs.append(Program(place.replica, place.stage, place.group, group, place.actions, by_action))
     return tuple(programs)
 
 
@@ -180,9 +174,10 @@ def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Ite
     for program, place in enumerate(places):
         programs[place.replica, place.stage].append(program)
     for r, replica in enumerate(plan.replicas):
-        stages, chunks = len(replica.stages), len(replica.stages[0].layers)
-        steps = [(s, chunk) for chunk in range(chunks) for s in range(stages)]
-        for (s, chunk), (t, next_chunk) in pairwise(steps):
+        chunks = len(replica.stages[0].layers)
+        directions = len(places[programs[r, 0][0]].spec.layers) // chunks
+        ways = routes(len(replica.stages), chunks, directions)
+        for (s, chunk), (t, next_chunk) in (hop for route in ways for hop in pairwise(route)):
             for source in programs[r, s]:
                 for target in programs[r, t]:
                     shared = _overlap(places[source].samples, places[target].samples)

@@ -9,10 +9,11 @@ parallelism divide it as there. The framework's own memory and fragmentation are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xsim.plan.operators import ShardedOperator, layer_operators, like_layer, optimizer_state_bytes
+from xsim.plan.route import Order, scheduled
 from xsim.plan.workload import Action
 from xsim.spec.cluster import rank_devices
 from xsim.spec.deployment import DeploymentPlan
@@ -21,8 +22,6 @@ from xsim.spec.scenario import Scenario
 from xsim.spec.shares import share_cuts
 
 __all__ = ["Load", "RankMemory", "Verdict", "deployment_memory", "rank_memory"]
-
-Order = Callable[[int, int, int, int], tuple[Action, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +75,7 @@ class Load:
     """What a device group has to hold: all that its memory need depends on.
 
     Attributes:
-        layers: Of each virtual stage.
+        layers: Of each virtual stage, mirrored ones included.
         actions: Of its schedule; they say how many micro-batches are in flight.
     """
 
@@ -175,16 +174,12 @@ def _each(parts: tuple[Sequence[int], ...]) -> Iterator[int]:
 
 def _loads(plan: DeploymentPlan, order: Order) -> Iterator[tuple[str, Load, tuple[object, ...], tuple[int, ...]]]:
     """Of every device group: its path, its load, a key that equal loads share, and its ranks."""
-    orders: dict[tuple[int, int, int, int], tuple[Action, ...]] = {}
-    for r, replica in enumerate(plan.replicas):
-        for s, stage in enumerate(replica.stages):
-            place = (s, len(replica.stages), replica.micro_batches, len(stage.layers))
-            if place not in orders:
-                orders[place] = order(*place)
-            for g, group in enumerate(stage.groups):
-                held = (stage.layers, group.samples, group.tp, group.tp_shares, stage.sequence_parallel)
-                load, key = Load(*held, orders[place]), (place, *held)
-                yield f"replicas[{r}].stages[{s}].groups[{g}]", load, key, group.ranks
+    for r, s, stage, actions in scheduled(plan, order):
+        replica = plan.replicas[r]
+        place = (s, len(replica.stages), replica.micro_batches)
+        for g, group in enumerate(stage.groups):
+            held = (stage.layers, group.samples, group.tp, group.tp_shares, stage.sequence_parallel)
+            yield f"replicas[{r}].stages[{s}].groups[{g}]", Load(*held, actions), (place, *held), group.ranks
 
 
 def _advice(scenario: Scenario, load: Load, has_bytes: int) -> str:

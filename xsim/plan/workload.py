@@ -26,7 +26,8 @@ class Action:
         kind: ``F`` forward; ``B`` backward, or its two halves ``I`` (gradients of the input) and, at any later time,
             ``W`` (gradients of the weights); ``U`` optimizer update.
         micro_batch: From 0; 0 for ``U``.
-        chunk: Virtual stage, from 0.
+        chunk: Virtual stage, from 0; in a bidirectional schedule those of the mirrored stage follow
+            (``xsim.plan.route``).
     """
 
     kind: str

@@ -20,7 +20,7 @@ _LEAST = 3  # ranks on a switch, as NCCL has it: github.com/NVIDIA/nccl/blob/178
 
 @dataclass(frozen=True, slots=True)
 class Nvls:
-    """The scale-up switch sums and multicasts (NVLink SHARP): all-reduce with about half the traffic of a ring.
+    """The scale-up switch sums and multicasts (NVLink SHARP): an all-reduce with less traffic than a ring.
 
     Rank i pulls the sum of piece i, and multicasts it. So each of n ranks sends all of S to be summed, and the sum of
     its own piece to be spread; it receives that sum, and all of S: S + S / n on each direction of its port, its own
@@ -28,23 +28,23 @@ class Nvls:
     github.com/NVIDIA/nccl-tests/issues/238).
 
     An all-reduce goes in K pieces: two are under way, one up while another comes down, in turns. For K > 1 and ports
-    of latency l and bandwidth b it takes (K + 2) (l + S / K b) + (K + 1) (l + S / K n b). Over an equal ring the gain
-    measured on 8 x H100 is 1.14, 1.19, 1.25 and 1.30 times for 5, 6, 7 and 8 ranks (420, 440, 460 and 480 GB/s of bus
-    bandwidth against about 369: github.com/NVIDIA/nccl/issues/1455); 10 pieces give 1.13, 1.20, 1.26 and 1.31.
+    of latency l and bandwidth b it takes (K + 2) (l + S / K b) + (K + 1) (l + S / K n b).
 
-    A reduce-scatter or an all-gather puts S on one direction and S / n on the other, which gains nothing but latency
-    (github.com/NVIDIA/nccl/issues/1506, where an all-gather on 8 ranks has 300 GB/s of bus bandwidth, a ring 350; here
-    it is 7 / 9 of a ring's): 2 l + (n + 1) / n S / b. This holds inside one host; over several they are
-    rings. An all-reduce over hosts of m ranks is summed by the switches, goes round in a ring over the hosts for each
-    rank's share, with latency L and bandwidth B, and is multicast: 4 l + 2 (m + 1) / m S / b and
-    2 (H - 1) (L + S / m H B).
+    A reduce-scatter or an all-gather puts S on one direction and S / n on the other, which gains nothing but latency:
+    2 l + (n + 1) / n S / b, on 8 ranks 7 / 9 of a ring's bandwidth (measured for an all-gather: 300 of 350 GB/s,
+    github.com/NVIDIA/nccl/issues/1506). That is inside one host; over several they are rings. An all-reduce over H
+    hosts of m ranks is summed by the switches, goes round in a ring over the hosts for each rank's share, with latency
+    L and bandwidth B, and is multicast: 4 l + 2 (m + 1) / m S / b and 2 (H - 1) (L + S / m H B), nothing overlapped.
 
     Ranks of a host that share no switch (a PCIe tree, a full mesh, two domains), or are fewer than 3, are a ring
     instead. Broadcast, reduce, all-to-all and send-receive are those of the ring. Whether the hardware can sum is not
     asked: switches of NVLink 4 (Hopper) and later can.
 
     Attributes:
-        pieces: Into how many pieces the all-reduce of a host is cut. Few suit small tensors, many large ones.
+        pieces: Into how many pieces the all-reduce of a host is cut. Few suit small tensors; with many a large one
+            nears (n + 1) / n S / b. Machines do not: on H100, 5, 6, 7 and 8 ranks have 1.14, 1.19, 1.25 and 1.30 times
+            the bandwidth of a ring (420, 440, 460 and 480 of about 369 GB/s, github.com/NVIDIA/nccl/issues/1455).
+            10 pieces, which leave the ports idle at both ends, give 1.13, 1.20, 1.26 and 1.31.
     """
 
     pieces: int = 10
