@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from analysis.command import Parser, exits
@@ -34,14 +34,14 @@ def main(argv: Sequence[str]) -> int:
     folder = os.environ.get("XSIM_REFERENCE_DATA")
     if not folder:
         raise SpecError("XSIM_REFERENCE_DATA", None, "it names no folder", "set it to one that holds measured/")
-    report.write_text(text(calibrate(Path(folder) / "measured" / "collectives.csv")), encoding="utf-8")
+    found = calibrate(*read(Path(folder) / "measured" / "collectives.csv"))
+    report.write_text(text(found), encoding="utf-8")
     print(f"wrote {report}")
     return 0
 
 
-def calibrate(path: Path) -> Found:
+def calibrate(rows: Sequence[Row], left_out: Mapping[str, tuple[int, str]]) -> Found:
     """Fit on a part of the rows, simulate all."""
-    rows, left_out = read(path)
     costs = {
         name: fit_costs(_fitted_on(name, rows), _port(name), own.in_switch.ranks if own.in_switch else None)
         for name, own in generations().items()

@@ -116,7 +116,8 @@ def _fit_pairs(rows: Sequence[Row], port: LinkSpec, base_us: float) -> tuple[tup
     def off(costs: Floats) -> Floats:
         fixed_us = base_us + latency_us
         ll, simple = (fixed_us + delay + sent_us / share for delay, share in (costs[:2], costs[2:]))
-        return np.minimum(ll, simple) / columns.times_us
+        found: Floats = np.minimum(ll, simple) / columns.times_us
+        return found
 
     best = _search(off, PAIRS_FIRST, PAIRS_LOWEST, PAIRS_HIGHEST)
     return (best[0], best[1]), (best[2], best[3])

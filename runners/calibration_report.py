@@ -62,10 +62,11 @@ def _preface(found: Found) -> str:
 Written by `python -m runners.calibrate docs/collectives.md`; the model is described in `runners/calibration.py`, its
 figures are those of `xsim/spec/protocols.yaml`.
 
-{counted} published measurements of {LEAST_BYTES // 1024} KiB and more count. The fit of a generation sees those on one host whose source
-states the version of NCCL, and of these every second power of two (64 KiB, 256 KiB, 1 MiB, ...). The rest is held out:
-the sizes between, and all sources without a version. Each row is then simulated: `collective=auto` on the wires of its
-machine by `network=flow`. An error is the simulated time over the measured time, less 1; means are of absolute errors."""
+{counted} published measurements of {LEAST_BYTES // 1024} KiB and more count. The fit of a generation sees those on one
+host whose source states the version of NCCL, and of these every second power of two (64 KiB, 256 KiB, 1 MiB, ...). The
+rest is held out: the sizes between, and all sources without a version. Each row is then simulated: `collective=auto`
+on the wires of its machine, by `network=flow`. An error is the simulated time over the measured time, less 1; means
+are of absolute errors."""
 
 
 def _costs(found: Found) -> str:

@@ -70,10 +70,10 @@ def test_a_protocol_costs_bytes_on_the_wire_and_a_delay(
     """After a row of rank 0 to itself, which carries nothing and takes ``before_ps``."""
     fabric = fabric_of([1e12], [7], {(0, 1): (0,)}, 2)
     graph = concatenate([(line(0, 0, range(0)), [()]), (line(0, 1, range(size)), [(0,)])], [(0, 1)])
-    costs = {"delay_ps": np.array([before_ps, delay_ps]), "wire_ppm": np.array([10**6, wire_ppm])}
+    graph = replace(graph, delay_ps=np.array([before_ps, delay_ps]), wire_ppm=np.array([10**6, wire_ppm]))
     network = backend.open(fabric, 0)
-    took_ps = network.solo(replace(graph, **costs))
-    network.repeat(replace(graph, **costs), 3)
+    took_ps = network.solo(graph)
+    network.repeat(graph, 3)
 
     on_wire = (size * wire_ppm + 500_000) // 10**6
     assert on_wire >= size

@@ -90,11 +90,13 @@ def with_costs(graph: TransferGraph, costs: RowCosts) -> TransferGraph:
     for row, (src, dst) in enumerate(zip(graph.src.tolist(), graph.dst.tolist(), strict=True)):
         before = (graph.predecessors(row) + count).tolist()
         waits.append(before or sorted({place[end] for end in (src, dst) if end in place}))
-    return replace(
-        priced,
+    return TransferGraph(
         **columns,
         pred_ptr=np.cumsum([0, *map(len, waits)], dtype=np.int64),
         pred=np.array([row for wait in waits for row in wait], dtype=np.int64),
+        ranks=graph.ranks,
+        party=graph.party,
+        parties=graph.parties,
     )
 
 
