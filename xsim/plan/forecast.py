@@ -96,7 +96,8 @@ class Forecast:
         busy_ps = np.bincount(self.wire, weights=sizes[self.row] * self.byte_ps)
         pace_ps = np.zeros(self.graph.rows)
         np.maximum.at(pace_ps, self.row, busy_ps[self.wire])
-        pace_ps = np.where(sizes > 0, pace_ps + self.latency_ps + delay_ps, 0.0)
+        travels = np.bincount(self.row, minlength=self.graph.rows) > 0
+        pace_ps = np.where((sizes > 0) | ~travels, pace_ps + self.latency_ps + delay_ps, 0.0)
         slowest_ps = np.zeros(self.graph.rows)
         np.maximum.at(slowest_ps, self.cycle, pace_ps)
         return slowest_ps[self.cycle]
