@@ -8,7 +8,7 @@ import pytest
 
 from xsim.errors import SpecError
 from xsim.spec.library import device_names
-from xsim.spec.protocols import PROTOCOLS, WireCost, generation, generations
+from xsim.spec.protocols import PROTOCOLS, LinkClass, WireCost, generation, generations
 
 EACH = pytest.mark.parametrize("name", generations())
 LINKS = ("scale_up", "pcie", "network")
@@ -25,7 +25,7 @@ def test_each_device_belongs_to_one_generation_at_most() -> None:
 
 @EACH
 @pytest.mark.parametrize("link", LINKS)
-def test_what_is_quick_to_start_wastes_most(name: str, link: str) -> None:
+def test_what_is_quick_to_start_wastes_most(name: str, link: LinkClass) -> None:
     costs = [generations()[name].cost(link, protocol) for protocol in PROTOCOLS]
 
     assert [cost.delay_ps for cost in costs] == sorted(cost.delay_ps for cost in costs)
@@ -34,7 +34,7 @@ def test_what_is_quick_to_start_wastes_most(name: str, link: str) -> None:
 
 @EACH
 @pytest.mark.parametrize("link", LINKS)
-def test_half_of_ll_and_a_sixteenth_of_ll128_are_flags(name: str, link: str) -> None:
+def test_half_of_ll_and_a_sixteenth_of_ll128_are_flags(name: str, link: LinkClass) -> None:
     assert generations()[name].cost(link, "ll").share <= 1 / 2
     assert generations()[name].cost(link, "ll128").share <= 120 / 128
 
