@@ -31,12 +31,15 @@ class Figures:
 
     Attributes:
         sync_time_s: Exposed communication of hand-overs and gradient syncs; absent in tables that do not tell.
+        move_optimality, sync_optimality: None in rows of versions that did not have them.
     """
 
     training_time_s: float
     bubble_time_s: float
     idle_time_s: float
     sync_time_s: float | None
+    move_optimality: float | None
+    sync_optimality: float | None
     fits: bool
 
 
@@ -109,6 +112,8 @@ def _figures(row: Row) -> Figures:
         bubble_time_s=row["bubble_time_s"],
         idle_time_s=row["idle_time_s"],
         sync_time_s=_sync_time_s(row),
+        move_optimality=row.get("move_optimality"),
+        sync_optimality=row.get("sync_optimality"),
         fits=bool(row["fits"]),
     )
 

@@ -1,4 +1,4 @@
-"""Strategies side by side, case by case: training time and bubble, as in Figure 12 of the Xsim paper.
+"""Strategies side by side, case by case: training time and bubble, as in Figure 12 of the Xsim paper; optimality.
 
 python -m analysis.compare outputs/hetero_llama
 """
@@ -25,6 +25,9 @@ __all__ = ["draw", "main", "show"]
 LEGEND = """\
 fastest: all options whose times print alike; "-": only one ran
 slowest: how many times as long as the fastest the slowest option takes"""
+OPTIMALITY = """\
+least possible time over time alone [%], hand-overs / gradient syncs
+(100: no plan is faster; above 100: a network without contention lets flows overlap)"""
 BASELINE = "lcm"  # whose sync overhead is set against that of the others
 MISFIT = "*: does not fit the memory of its devices"
 
@@ -87,6 +90,9 @@ def _print_cases(found: Comparison, out: TextIO) -> None:
         print_table(time_columns, times, numbers=[*found.options, "slowest"], file=out)
         print("\nbubble [s], mean of ranks", file=out)
         print_table([*found.columns, *found.options], bubbles, numbers=found.options, file=out)
+        if any(entry.move_optimality is not None for runs in found.cases.values() for entry in runs.values()):
+            print(f"\n{OPTIMALITY}", file=out)
+            print_table([*found.columns, *found.options], _optimalities(found), numbers=found.options, file=out)
         print(f"\n{LEGEND}", file=out)
     else:
         numbers = ["time [s]", "bubble [s]", "behind"]
@@ -105,6 +111,17 @@ def _times(found: Comparison, places: int) -> Iterator[list[str]]:
 def _bubbles(found: Comparison, places: int) -> Iterator[list[str]]:
     for case in found.cases:
         yield [*case, *(_bubble(found, case, option, places) for option in found.options)]
+
+
+def _optimalities(found: Comparison) -> Iterator[list[str]]:
+    for case, runs in found.cases.items():
+        yield [*case, *(_optimality(runs.get(option)) for option in found.options)]
+
+
+def _optimality(entry: Figures | None) -> str:
+    if entry is None or entry.move_optimality is None or entry.sync_optimality is None:
+        return "-"
+    return f"{100 * entry.move_optimality:.1f} / {100 * entry.sync_optimality:.1f}"
 
 
 def _long(found: Comparison, places: int) -> Iterator[list[str]]:

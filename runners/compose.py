@@ -98,7 +98,8 @@ class Composer:
             if setting.verb == "delete":
                 delete(config, setting.key)
             else:
-                place(config, setting.key, setting.values[0], add=setting.verb == "add")
+                add = setting.verb == "add" or setting.key in options.UNWRITTEN
+                place(config, setting.key, setting.values[0], add=add)
         _refuse_code(config, "")
         return _resolved(config)
 

@@ -1,4 +1,4 @@
-"""What a single run leaves beside its row: tables per rank, operator and link, and a timeline."""
+"""What a single run leaves beside its row: tables per rank, operator, link and exchange, and a timeline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from runners.store import write_whole
 from xsim.experiment import Experiment, Result
-from xsim.tables import Table, link_table, operator_table, rank_table
+from xsim.tables import Table, exchange_table, link_table, operator_table, rank_table
 from xsim.trace import trace_events
 
 __all__ = ["DOCS", "traced", "write_detail"]
@@ -50,16 +50,24 @@ DOCS: Mapping[str, str] = {
     "carried_bytes": "in the iteration",
     "busy_ps": "time in which it carried something",
     "utilisation": "part of the iteration in which it was busy",
+    "exchange": "a hand-over of activations (move F) or their gradients (move B), or a gradient sync and its class",
+    "groups": "replica.stage.group of those that take part",
+    "strategy": "which resharding strategy was taken; empty unless one chose among others",
+    "times": "how often in the iteration",
+    "bound_ps": "no plan takes less",
+    "alone_ps": "what it takes with the wires to itself",
+    "optimality": "bound over that time",
 }
 
 
 def write_detail(folder: Path, experiment: Experiment, result: Result) -> None:
-    """``ranks``, ``operators`` and ``links`` as Parquet, and ``trace.json`` for Perfetto."""
+    """``ranks``, ``operators``, ``links`` and ``exchanges`` as Parquet, and ``trace.json`` for Perfetto."""
     scenario, timeline = experiment.scenario, result.timeline
     tables = {
         "ranks": rank_table(scenario, result.workload, timeline, result.account, result.memory),
         "operators": operator_table(result.account),
         "links": link_table(result.fabric, result.network, timeline.makespan_ps),
+        "exchanges": exchange_table(result.workload, result.optimality),
     }
     for name, columns in tables.items():
         write_whole(folder / f"{name}.parquet", _parquet(columns))

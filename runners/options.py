@@ -8,6 +8,8 @@ from pathlib import Path
 
 from xsim import families
 from xsim.errors import SpecError
+from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.naming import text_fields
 
 __all__ = [
     "CONF",
@@ -16,6 +18,7 @@ __all__ = [
     "LABELS",
     "PRESETS",
     "ROOT",
+    "UNWRITTEN",
     "check_choice",
     "check_key",
     "check_member_option",
@@ -45,6 +48,9 @@ ROOT: Mapping[str, str] = {
     "retry": "failed: run the failed rows of an earlier sweep again; none: keep them",
     "dry_run": "true: list the points of the sweep and run nothing",
 }
+
+# what a deployment may leave unwritten and a command may set all the same
+UNWRITTEN = frozenset(f"deployment.{name}" for name, field in text_fields(DeploymentPlan).items() if not field.required)
 
 
 def offered(group: str, config_dirs: Iterable[Path] = ()) -> tuple[str, ...]:

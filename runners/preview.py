@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from runners.inputs import read
 from runners.points import Point
+from xsim.errors import SpecError
 from xsim.plan.memory import deployment_memory
 from xsim.spec.scenario import check_deployment
 
@@ -24,7 +25,10 @@ def _fate(point: Point) -> str:
     if point.labels["planner"] != "given" or scenario.deployment is None:
         return "(memory is known when it is planned)"
     deployment = check_deployment(scenario.deployment, scenario)
-    memory = deployment_memory(scenario, deployment, experiment.schedule.order)
+    try:
+        memory = deployment_memory(scenario, deployment, experiment.schedule.order)
+    except SpecError as refusal:  # of the schedule: the pipeline has not the shape that it needs
+        return f"invalid: {refusal}"
     if memory.fits:
         return ""
     return f"{'does_not_fit' if experiment.memory == 'enforce' else 'simulated, but does not fit'}: {memory.text}"

@@ -2,6 +2,7 @@
 
 python -m runners.schedule one_f_one_b 4 8        # 4 stages, 8 micro-batches
 python -m runners.schedule interleaved 4 8 2      # 2 chunks of layers per stage
+python -m runners.schedule dualpipe 4 8           # in both directions: micro-batches from the last stage pass chunk 1
 """
 
 from __future__ import annotations

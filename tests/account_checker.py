@@ -41,6 +41,9 @@ def check_account(workload: Workload, timeline: Timeline, found: Account | None 
             assert stated == value, f"rank {rank}: the account says {cause} = {stated} ps, the timeline {value} ps"
         total = int(found.causes_ps[index].sum())
         assert total == timeline.makespan_ps, f"rank {rank}: {total} ps in all, makespan {timeline.makespan_ps} ps"
+    exposed_ps = found.operators_ps[:, found.operators.index("reshard_comm")]
+    assert (exposed_ps >= 0).all(), "a hand-over arrives before it is sent"
+    assert (exposed_ps <= found.cause_ps("bubble")).all(), "more is spent on exposed hand-overs than on the bubble"
     return found
 
 
@@ -57,22 +60,28 @@ class _Lanes:
     collective: Ints
     syncing: Ints
     missing_until: int
+    gathering: Ints
+    not_updated_until: int
+    updated: int
     end: int
     own_ends: tuple[int, ...]
     last_backward: int
 
     def after(self, instant: int) -> _Lanes:
         """Without what ended before."""
-        kept = (lane[lane[:, 1] > instant] for lane in (self.computing, self.collective, self.syncing))
-        computing, collective, syncing = kept
-        return replace(self, compute=(), optimizer=(), computing=computing, collective=collective, syncing=syncing)
+        names = ("computing", "collective", "syncing", "gathering")
+        kept = {name: lane[lane[:, 1] > instant] for name in names for lane in (getattr(self, name),)}
+        return replace(self, compute=(), optimizer=(), **kept)
 
     def instants(self, position: int | None = None) -> list[Ints]:
         """All at which something changes, for the group or for one rank of it."""
-        lanes = [self.computing, self.collective, self.syncing]
+        lanes = [self.computing, self.collective, self.syncing, self.gathering]
         if position is not None:
             lanes += [self.compute[position], self.optimizer[position]]
-        marks = [self.missing_until, self.end, *self.own_ends, self.last_backward]
+        marks = [
+            *(self.missing_until, self.not_updated_until, self.updated, self.end, self.last_backward),
+            *self.own_ends,
+        ]
         return [*(lane.ravel() for lane in lanes), np.array(marks)]
 
 
@@ -86,22 +95,22 @@ def painted_causes(workload: Workload, timeline: Timeline) -> dict[int, dict[str
     for members in replicas.values():
         backward = max(lanes[m].last_backward for m in members)
         leader = lanes[max(members, key=lambda m: (lanes[m].end, -m))].after(backward)
-        marks = [*leader.instants(), np.array([0, backward, timeline.makespan_ps])]
+        updated = max(lanes[m].updated for m in members)
+        marks = [*leader.instants(), np.array([0, backward, updated, timeline.makespan_ps])]
         for member in members:
             for position, rank in enumerate(workload.programs[member].devices.ranks):
                 cuts = np.unique(np.concatenate([*lanes[member].instants(position), *marks]))
-                causes[rank] = _paint(cuts, lanes[member], leader, position, backward)
+                causes[rank] = _paint(cuts, lanes[member], leader, position, backward, updated)
     return causes
 
 
-def _paint(cuts: Ints, own: _Lanes, leader: _Lanes, position: int, backward: int) -> dict[str, int]:
+def _paint(cuts: Ints, own: _Lanes, leader: _Lanes, position: int, backward: int, updated: int) -> dict[str, int]:
     """Of each piece between two cuts the first condition that holds."""
     at, done = cuts[:-1], own.own_ends[position]
     leader_does = [
         (_inside(leader.collective, at), "tp_comm"),
         (_inside(leader.computing, at), "bubble"),
-        (_inside(leader.syncing, at) & (at < leader.missing_until), "straggler_wait"),
-        (_inside(leader.syncing, at), "dp_comm"),
+        *_waits_of(leader, at, updated),
     ]
     layers = [
         (_inside(own.compute[position], at), "compute"),
@@ -109,8 +118,7 @@ def _paint(cuts: Ints, own: _Lanes, leader: _Lanes, position: int, backward: int
         (_inside(own.computing, at) & (at < done), "straggler_wait"),  # a member is slower: the next step waits
         (_inside(own.collective, at), "tp_comm"),
         (at < backward, "bubble"),
-        (_inside(own.syncing, at) & (at < own.missing_until), "straggler_wait"),
-        (_inside(own.syncing, at), "dp_comm"),
+        *_waits_of(own, at, updated),
         *((mask & (at >= done) & (at < leader.end), cause) for mask, cause in leader_does),
         (at >= leader.end, "straggler_wait"),
     ]
@@ -122,6 +130,19 @@ def _paint(cuts: Ints, own: _Lanes, leader: _Lanes, position: int, backward: int
         unnamed &= ~mask
     assert not unnamed.any(), f"no cause at {at[unnamed].tolist()} ps"
     return total
+
+
+def _waits_of(who: _Lanes, at: Ints, updated: int) -> list[tuple[Flags, str]]:
+    """What waiting for syncs, and for gathers of parameters, counts as; ``updated``: when its whole replica has."""
+    syncing, gathering = _inside(who.syncing, at), _inside(who.gathering, at)
+    missing = gathering & (at < who.not_updated_until)
+    return [
+        (syncing & (at < who.missing_until), "straggler_wait"),
+        (syncing, "dp_comm"),
+        (missing & (at < updated), "bubble"),
+        (missing, "straggler_wait"),
+        (gathering, "dp_comm"),
+    ]
 
 
 def _inside(intervals: Ints, at: Ints) -> Flags:
@@ -141,33 +162,50 @@ def _lanes(workload: Workload, timeline: Timeline, index: int) -> _Lanes:
         rows = mine[(timeline.kind[mine] == kind) & (timeline.chunk[mine] == chunk)]
         if not len(rows) or not steps:
             continue
-        starts, ends = _spans(timeline, rows, body, steps)
+        starts, talked, ends = _spans(timeline, rows, body, steps)
         for number, step in enumerate(steps):
-            spans = np.stack([starts[:, number], ends[:, number]], axis=1)
-            if isinstance(step, Collect):
-                found["collective"].append(spans)
-                continue
-            found["computing"].append(spans)
-            own = "optimizer" if step.kind == "optimizer" else "compute"
-            for position, duration in enumerate(step.durations_ps):
-                found[f"{own} {position}"].append(spans[:, :1] + np.array([0, duration]))
-    releases = [
-        int(times.max())
-        for sync, times in zip(workload.syncs, timeline.released_ps, strict=True)
-        if index in sync.programs
-    ]
-    end = int(timeline.end_ps[mine].max())
+            found["collective"].append(np.stack([starts[:, number], talked[:, number]], axis=1))
+            found["computing"].append(np.stack([talked[:, number], ends[:, number]], axis=1))
+            work = step.beside if isinstance(step, Collect) else step
+            own = "optimizer" if work is not None and work.kind == "optimizer" else "compute"
+            for position, duration in enumerate(work.durations_ps if work is not None else ()):
+                found[f"{own} {position}"].append(starts[:, [number]] + np.array([0, duration]))
+    updated, end = int(timeline.end_ps[mine].max()), int(timeline.ended_ps[index])
+    gathers = any(index in sync.programs for sync in workload.syncs if sync.does == "gather")
+    short = [0] * size if gathers else _short_of_the_slowest(program.bodies["U", 0], size)
     return _Lanes(
         compute=tuple(np.concatenate(found[f"compute {position}"]) for position in range(size)),
         optimizer=tuple(np.concatenate(found[f"optimizer {position}"]) for position in range(size)),
-        computing=np.concatenate(found["computing"]),
-        collective=np.concatenate(found["collective"]),
+        computing=_not_empty(np.concatenate(found["computing"])),
+        collective=_not_empty(np.concatenate(found["collective"])),
         syncing=np.array([[timeline.reached_ps[index], timeline.synced_ps[index]]]),
-        missing_until=max(releases, default=0),
+        missing_until=_missing_until(workload, timeline, index, {"sum", "scatter"}),
+        gathering=np.array([[updated, end]]),
+        not_updated_until=_missing_until(workload, timeline, index, {"gather"}),
+        updated=updated,
         end=end,
-        own_ends=tuple(end - short for short in _short_of_the_slowest(program.bodies["U", 0], size)),
+        own_ends=tuple(end - time for time in short),
         last_backward=int(timeline.end_ps[mine[np.isin(timeline.kind[mine], ("B", "I", "W"))]].max(initial=0)),
     )
+
+
+def _not_empty(intervals: Ints) -> Ints:
+    return intervals[intervals[:, 1] > intervals[:, 0]]
+
+
+def _missing_until(workload: Workload, timeline: Timeline, index: int, does: set[str]) -> int:
+    """When the last gradient was complete, or parameter updated, that the program's syncs depend on.
+
+    Serial: also on whoever syncs earlier with one of those, and so on back.
+    """
+    alike = [number for number, sync in enumerate(workload.syncs) if sync.does in does]
+    waits_for = {number for number in alike if index in workload.syncs[number].programs}
+    if workload.serial_sync:
+        for number in reversed(alike):
+            members = {program for later in waits_for if later > number for program in workload.syncs[later].programs}
+            if members & set(workload.syncs[number].programs):
+                waits_for.add(number)
+    return max((int(timeline.released_ps[number].max()) for number in waits_for), default=0)
 
 
 def _short_of_the_slowest(update: Body, size: int) -> list[int]:
@@ -178,15 +216,24 @@ def _short_of_the_slowest(update: Body, size: int) -> list[int]:
     return [max(durations) - duration for duration in durations]
 
 
-def _spans(timeline: Timeline, rows: Ints, body: Body, steps: list[Compute | Collect]) -> tuple[Ints, Ints]:
-    """Start and end of each step (columns) in each action (rows) that ran ``body``."""
-    longest = [max(step.durations_ps) if isinstance(step, Compute) else 0 for step in steps]
-    durations = np.tile(np.array(longest, dtype=np.int64), (len(rows), 1))
+def _spans(timeline: Timeline, rows: Ints, body: Body, steps: list[Compute | Collect]) -> tuple[Ints, Ints, Ints]:
+    """Start, end of the collective and end of each step (columns) in each action (rows) that ran ``body``.
+
+    Without a collective that ends where the step starts.
+    """
+    longest = [max(step.durations_ps) if isinstance(step, Compute) else _beside(step) for step in steps]
+    talks = np.zeros((len(rows), len(steps)), dtype=np.int64)
     collects = [number for number, step in enumerate(steps) if isinstance(step, Collect)]
     for place, walk in enumerate(timeline.walk[rows].tolist() if collects else ()):
-        durations[place, collects] = timeline.folded[body] if walk < 0 else np.diff(timeline.collects[walk])[:, 0]
+        talks[place, collects] = timeline.folded[body] if walk < 0 else np.diff(timeline.collects[walk])[:, 0]
+    durations = np.maximum(talks, np.array(longest, dtype=np.int64))
     ends = timeline.start_ps[rows][:, None] + durations.cumsum(axis=1)
-    return ends - durations, ends
+    return ends - durations, ends - durations + talks, ends
+
+
+def _beside(step: Collect) -> int:
+    """How long the slowest rank computes beside a collective."""
+    return max(step.beside.durations_ps) if step.beside is not None else 0
 
 
 # ---- could it have happened? ----
@@ -205,8 +252,8 @@ def check_timeline(workload: Workload, timeline: Timeline) -> None:
     _check_moves(workload, timeline)
     for number in range(len(workload.syncs)):
         _check_sync(workload, timeline, number, rows)
-    latest = int(timeline.end_ps.max())
-    assert timeline.makespan_ps == latest, f"the last action ends at {latest}, makespan {timeline.makespan_ps}"
+    latest = int(timeline.ended_ps.max())
+    assert timeline.makespan_ps == latest, f"the last program ends at {latest}, makespan {timeline.makespan_ps}"
 
 
 def _check_program(workload: Workload, timeline: Timeline, index: int, rows: list[int]) -> None:
@@ -220,17 +267,41 @@ def _check_program(workload: Workload, timeline: Timeline, index: int, rows: lis
     assert (starts[1:] >= ends[:-1]).all(), f"program {index}: actions overlap"
     reached, synced = int(timeline.reached_ps[index]), int(timeline.synced_ps[index])
     last = int(ends[len(program.actions) - 1])
-    assert reached == last, f"program {index} reaches its syncs at {reached}, its last backward ends at {last}"
-    done_ps = [
-        int(time)
-        for sync, times in zip(workload.syncs, timeline.done_ps, strict=True)
-        for member, time in zip(sync.programs, times, strict=True)
-        if member == index
-    ]
-    latest = max(reached, *done_ps) if done_ps else reached
+    assert reached in _freed(workload, timeline, index, last), (
+        f"program {index} reaches its syncs at {reached}, its last backward ends at {last}"
+    )
+    latest = _last_done(workload, timeline, index, reached, {"sum", "scatter"})
     assert synced == latest, f"program {index} is synced at {synced}, its syncs end at {latest}"
+    ended = int(timeline.ended_ps[index])
+    latest = _last_done(workload, timeline, index, int(ends[-1]), {"gather"})
+    assert ended == latest, f"program {index} ends at {ended}, its update or its gathers at {latest}"
     if update:
         assert int(starts[-1]) == synced, f"program {index} updates at {starts[-1]}, synced at {synced}"
+
+
+def _last_done(workload: Workload, timeline: Timeline, index: int, before: int, does: set[str]) -> int:
+    """When the program has the results of all of its syncs that do so; ``before`` if it has none."""
+    numbers = [number for number, sync in enumerate(workload.syncs) if sync.does in does]
+    return max([before, *(_done_ps(workload, timeline, number, index) for number in numbers)])
+
+
+def _freed(workload: Workload, timeline: Timeline, index: int, last: int) -> range:
+    """When a program may go on whose last backward ends at ``last``: at once, or when all that it sent has arrived.
+
+    What has arrived may be used; so the latest use bounds the last arrival.
+    """
+    action = workload.programs[index].actions[-1]
+    sends = [m for m in workload.moves if (m.source, m.kind, m.source_chunk) == (index, action.carries, action.chunk)]
+    if not workload.blocking_sends or not sends:
+        return range(last, last + 1)
+    kinds = ("F",) if action.carries == "F" else ("B", "I")
+    used = [
+        int(timeline.start_ps[row])
+        for move in sends
+        for row in np.flatnonzero((timeline.program == move.target) & (timeline.micro_batch == action.micro_batch))
+        if timeline.kind[row] in kinds and timeline.chunk[row] == move.target_chunk
+    ]
+    return range(last, max(used) + 1)
 
 
 def _check_steps(workload: Workload, timeline: Timeline, row: int) -> None:
@@ -251,7 +322,7 @@ def _check_steps(workload: Workload, timeline: Timeline, row: int) -> None:
             start, end = walked[number] if walk >= 0 else (at, at + timeline.folded[body][number])
             assert start == at, f"{name}: collective {number} starts at {start}, the step before ends at {at}"
             assert end >= start, f"{name}: collective {number} ends before it starts"
-            at, number = end, number + 1
+            at, number = max(end, start + _beside(step)), number + 1
     assert at == int(timeline.end_ps[row]), f"{name} ends at {timeline.end_ps[row]}, its steps at {at}"
 
 
@@ -274,19 +345,41 @@ def _check_moves(workload: Workload, timeline: Timeline) -> None:
 
 def _check_sync(workload: Workload, timeline: Timeline, number: int, rows: Mapping[int, list[int]]) -> None:
     sync = workload.syncs[number]
-    released, done = timeline.released_ps[number], timeline.done_ps[number]
+    released, joined, done = timeline.released_ps[number], timeline.joined_ps[number], timeline.done_ps[number]
     for member, program in enumerate(sync.programs):
         name = f"sync {number}, program {program}"
         at = int(released[member])
-        assert at <= int(timeline.reached_ps[program]), f"{name}: released at {at}, after its last backward"
-        assert int(done[member]) >= at, f"{name}: done before its own release"
-        bodies = workload.programs[program].bodies
-        announcing = {key for key, body in bodies.items() if Ready(number) in body.steps}
-        inside = [
-            r
-            for r in rows[program]
-            if (str(timeline.kind[r]), int(timeline.chunk[r])) in announcing
-            and int(timeline.start_ps[r]) <= at <= int(timeline.end_ps[r])
-        ]
-        assert inside or not announcing, f"{name}: released at {at}, outside the actions that complete its gradients"
-    assert int(done.max()) >= int(released.max()), f"sync {number} is done before its last member came"
+        if sync.does == "gather":
+            updated = int(timeline.end_ps[rows[program][-1]])
+            assert at == updated, f"{name}: comes to gather at {at}, has updated at {updated}"
+        else:
+            assert at <= int(timeline.reached_ps[program]), f"{name}: released at {at}, after its last backward"
+        earlier = range(number if workload.serial_sync else 0)
+        turn = max((_done_ps(workload, timeline, other, program) for other in earlier), default=0)
+        come = int(joined[member])
+        assert come == max(at, turn), f"{name}: takes part from {come}, has its gradients at {at}, its turn at {turn}"
+        assert int(done[member]) >= come, f"{name}: done before it took part"
+        complete = _completing(workload, timeline, number, rows[program])
+        inside = [r for r in complete if int(timeline.start_ps[r]) <= at <= int(timeline.end_ps[r])]
+        assert inside or not complete, f"{name}: released at {at}, outside the actions that complete its gradients"
+    assert int(done.max()) >= int(joined.max()), f"sync {number} is done before its last member came"
+
+
+def _completing(workload: Workload, timeline: Timeline, number: int, rows: list[int]) -> list[int]:
+    """Those of a program's actions that may complete its gradients for sync ``number``."""
+    found: list[int] = []
+    turns: dict[int, int] = defaultdict(int)
+    for row in rows:
+        kind, chunk = str(timeline.kind[row]), int(timeline.chunk[row])
+        body = workload.programs[int(timeline.program[row])].bodies[kind, chunk]
+        announced = [step for step in body.steps if isinstance(step, Ready)]
+        if any(step.sync + step.every * turns[chunk] == number for step in announced):
+            found.append(row)
+        turns[chunk] += kind in ("B", "W")
+    return found
+
+
+def _done_ps(workload: Workload, timeline: Timeline, number: int, program: int) -> int:
+    """When ``program`` has the result of sync ``number``; 0 if it is no member."""
+    members = workload.syncs[number].programs
+    return int(timeline.done_ps[number][members.index(program)]) if program in members else 0

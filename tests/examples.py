@@ -62,17 +62,26 @@ def scenario(cluster: str, model: str, deployment: str) -> Scenario:
 def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
     """One to three small replicas on four hosts, with every kind of unlikeness and every member of the families."""
     chunks = draw(st.sampled_from((1, 1, 2)))
+    schedule = draw(st.sampled_from(names("schedule") if chunks == 1 else ("gpipe", "interleaved")))
+    both_ways = schedule == "dualpipe"
     model = replace(TINY, tied=draw(st.booleans()), seq_len=draw(st.sampled_from((16, 512))))
     ranks = iter(draw(st.permutations(range(20))))
-    replicas = draw(st.integers(1, 3))
+    replicas = [draw(_replicas(ranks, chunks, both_ways)) for _ in range(draw(st.integers(1, 3)))]
+    zero = draw(st.sampled_from((0, 0, 1, 2)))
+    if zero == 2:
+        replicas = [replace(replica, micro_batches=replicas[0].micro_batches) for replica in replicas]
     plan = DeploymentPlan(
-        replicas=tuple(draw(_replicas(ranks, chunks)) for _ in range(replicas)),
+        replicas=tuple(replicas),
+        zero=zero,
         bucket_bytes=draw(st.sampled_from((None, 1, 50_000))),
+        serial_sync=draw(st.booleans()),
+        blocking_sends=draw(st.booleans()),
+        tp_overlap=draw(st.booleans()),
     )
     scenario = Scenario(cluster=draw(_clusters()), model=model, batch=plan.samples, deployment=plan)
     chosen = {family: draw(st.sampled_from(names(family))) for family in ("reshard", "collective", "topology")}
-    chosen["schedule"] = draw(st.sampled_from(names("schedule") if chunks == 1 else ("gpipe", "interleaved")))
-    members = {family: build(family, {"name": name}) for family, name in (chosen | {"network": network}).items()}
+    chosen |= {"schedule": schedule, "network": network}
+    members = {family: build(family, {"name": name}) for family, name in chosen.items()}
     return Experiment(scenario=scenario, **members)
 
 
@@ -94,9 +103,12 @@ def _clusters(draw: st.DrawFn) -> ClusterSpec:
 
 
 @st.composite
-def _replicas(draw: st.DrawFn, ranks: Iterator[int], chunks: int) -> Replica:
-    """One or two stages of one to three ranks, each with ``chunks`` virtual stages, in one group or two."""
-    stages, micro_batch = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+def _replicas(draw: st.DrawFn, ranks: Iterator[int], chunks: int, both_ways: bool) -> Replica:
+    """One or two stages of one to three ranks, each with ``chunks`` virtual stages, in one group or two.
+
+    With ``both_ways`` two stages, and as many micro-batches from each end.
+    """
+    stages, micro_batch = 2 if both_ways else draw(st.integers(1, 2)), draw(st.integers(1, 3))
     inner = st.lists(
         st.integers(2, TINY.layers), min_size=stages * chunks - 1, max_size=stages * chunks - 1, unique=True
     )
@@ -105,7 +117,7 @@ def _replicas(draw: st.DrawFn, ranks: Iterator[int], chunks: int) -> Replica:
     return Replica(
         stages=tuple(draw(_stages(ranks, tuple(parts[s::stages]), micro_batch)) for s in range(stages)),
         micro_batch=micro_batch,
-        micro_batches=draw(st.integers(1, 3)),
+        micro_batches=2 * draw(st.integers(1, 2)) if both_ways else draw(st.integers(1, 3)),
     )
 
 

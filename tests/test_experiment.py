@@ -18,6 +18,7 @@ from xsim.experiment import DoesNotFitError, Experiment, Result, run
 from xsim.families import build, names
 from xsim.plan.comm import CommPlan, Transfer
 from xsim.plan.contracts import Estimate, Site
+from xsim.plan.halves import RingHalves
 from xsim.plan.layout import Layout
 from xsim.plan.reshard.lcm import Lcm
 from xsim.spec.cluster import ClusterSpec, NicSpec
@@ -87,6 +88,31 @@ def test_folding_changes_no_number(experiment: Experiment) -> None:
     assert np.array_equal(folded.account.causes_ps, walked.account.causes_ps)
     assert np.array_equal(folded.account.operators_ps, walked.account.operators_ps)
     assert folded.metrics == walked.metrics
+    check_optimality(folded)
+
+
+def check_optimality(result: Result) -> None:
+    """Nothing is faster than its bound, and the columns say how near all together come to it."""
+    for found, total in (
+        (result.optimality.moves, result.metrics.move_optimality),
+        (result.optimality.syncs, result.metrics.sync_optimality),
+    ):
+        assert all(distance.bound_ps <= distance.alone_ps for distance in found)
+        best_ps = sum(distance.times * distance.bound_ps for distance in found)
+        assert total == (best_ps / sum(distance.times * distance.alone_ps for distance in found) if best_ps else 1)
+    moves = zip(result.workload.moves, result.optimality.moves, strict=True)
+    for move, distance in moves:
+        replica = result.workload.programs[move.source].replica
+        assert distance.times == result.deployment.replicas[replica].micro_batches
+
+
+@pytest.mark.parametrize(("reshard", "percent"), [("lcm", (91, 99)), ("alpacomm", (91, 99)), ("hetauto", (41, 42))])
+def test_how_near_strategies_come_to_the_optimum_on_fig4(reshard: str, percent: tuple[int, int]) -> None:
+    """Of hand-overs and gradient syncs, rounded down: leaders carry what they gather for others once more."""
+    result = run(Experiment(scenario=FIG4, memory="report", reshard=build("reshard", {"name": reshard})))
+
+    check_optimality(result)
+    assert (int(100 * result.metrics.move_optimality), int(100 * result.metrics.sync_optimality)) == percent
 
 
 @settings(max_examples=settings().max_examples * 3 // 8)
@@ -247,7 +273,7 @@ def test_a_planner_may_simulate_and_price() -> None:
 
 
 @dataclass(frozen=True)
-class _Forgets:
+class _Forgets(RingHalves):
     """A strategy that loses the last transfer of every hand-over."""
 
     def move(self, source: Layout, target: Layout, site: Site) -> CommPlan:

@@ -21,6 +21,8 @@ class Mine:
     parts: tuple[int, ...] = (1, 2)
     def move(self, source, target, site): ...
     def reduce(self, layouts, site): ...
+    def reduce_scatter(self, layouts, shards, site): ...
+    def gather(self, shards, layouts, site): ...
 """
 
 
@@ -58,7 +60,7 @@ def test_a_list_serves_as_a_tuple(folder: Path) -> None:
         ("empty", "", "empty.py: TypeError: it holds 0 public dataclasses; a member's file holds exactly one"),
         ("twice", GOOD + GOOD.replace("Mine", "Other"), "twice.py: TypeError: it holds 2 public dataclasses"),
         ("bare", GOOD.replace("int = 3", "int"), "bare.py: the field 'knob' of Mine has no default"),
-        ("half", GOOD.replace("def reduce", "def reduces"), "half.py: Mine has no method reduce; a member of this"),
+        ("half", GOOD.replace("def reduce(", "def reduces("), "half.py: Mine has no method reduce; a member of this"),
         ("typo", GOOD.replace("knob: int", "knob: 'integer'"), "typo.py: NameError: name 'integer' is not defined"),
         ("raises", GOOD + "    def __post_init__(self): 1 / 0", "raises.py: ZeroDivisionError: division by zero"),
     ],

@@ -1,8 +1,9 @@
 """The time account: for every rank, each picosecond of the iteration under exactly one cause.
 
 A rank computes or updates; inside an action it waits for slower ranks of its group (``straggler_wait``) or takes part
-in a collective of the group (``tp_comm``); between actions, and at the end, it waits as ``xsim.waits`` says. Every
-interval is added to its own cause, none is what remains of another, and they sum to the makespan.
+in a collective of the group (``tp_comm``), as far as it does not compute beside it; between actions, and at the end, it
+waits as ``xsim.waits`` says. Every interval is added to its own cause, none is what remains of another, and they sum to
+the makespan.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ import numpy as np
 
 from xsim.plan.workload import Body, Collect, Compute, Workload
 from xsim.sim.timeline import Timeline
-from xsim.waits import CAUSES, COMPUTE, OPTIMIZER, STRAGGLER_WAIT, TP_COMM, Ints, early_waits, waits
+from xsim.waits import CAUSES, COMPUTE, OPTIMIZER, STRAGGLER_WAIT, TP_COMM, Ints, early_waits, gathers, waits
 
-__all__ = ["OPERATORS", "Account", "account"]
+__all__ = ["OPERATORS", "SYNCS", "Account", "account"]
 
 OPERATORS = (
     *("attention", "mlp", "layernorm", "embedding", "head", "optimizer"),
-    *("attention_comm", "mlp_comm", "embedding_comm", "head_comm", "grad_sync", "reshard_comm"),
+    *("attention_comm", "mlp_comm", "embedding_comm", "head_comm"),
+    *("grad_sync", "grad_gather", "grad_param_comm", "reshard_comm"),
 )
+SYNCS = {"sum": "grad_sync", "scatter": "grad_gather", "gather": "grad_param_comm"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,8 +39,10 @@ class Account:
         operators: Operator kinds: ``OPERATORS``, then others in the order in which they occur.
         operators_ps: R x K. Of a computing kind what the rank itself computed; of ``<kind>_comm`` the collectives that
             belong to that kind; of ``grad_sync`` the time with at least one gradient sync of the rank under way, from
-            the release of its last member to the result, whether hidden behind computation or not; of ``reshard_comm``
-            the part of the bubble in which all that the next action waits for has been sent and is under way.
+            the coming of its last member to the result, whether hidden behind computation or not; with optimizer
+            sharding ``grad_gather`` likewise counts those that bring sums to shards, ``grad_param_comm`` those that
+            bring updated parameters back; of ``reshard_comm`` the part of the bubble in which all that the next action
+            waits for has been sent and is under way, or with blocking sends what the one before has sent.
         makespan_ps: The iteration.
     """
 
@@ -65,20 +70,29 @@ def account(workload: Workload, timeline: Timeline) -> Account:
     program = np.repeat(np.arange(len(sizes)), sizes)
     causes_ps = _waited_ps(workload, timeline)[program]
     operators_ps = np.zeros((len(program), len(operators)), dtype=np.int64)
-    operators_ps[:, operators.index("grad_sync")] = _syncing_ps(workload, timeline)[program]
+    for does, kind in SYNCS.items():
+        operators_ps[:, operators.index(kind)] = _syncing_ps(workload, timeline, does)[program]
     operators_ps[:, operators.index("reshard_comm")] = _resharding_ps(workload, timeline)[program]
-    bodies: dict[Body, _Body] = {}
-    updates = {program.bodies["U", 0] for program in workload.programs}
+    bodies: dict[tuple[Body, bool], _Body] = {}
+    gathering = gathers(workload)
     for index, position, start, end, cause in early_waits(workload, timeline):
         causes_ps[first[index] + position, cause] += end - start
     for index, body, times, collects_ps in _uses(workload, timeline):
-        if body not in bodies:
-            bodies[body] = _Body.of(body, sizes[index], operators, last=body in updates)
+        total_ps = times @ collects_ps
+        last = body is workload.programs[index].bodies["U", 0] and index not in gathering
+        if (body, last) not in bodies:
+            bodies[body, last] = _Body.of(body, sizes[index], operators, last=last)
+        once = bodies[body, last]
         rows = slice(first[index], first[index + 1])
-        causes_ps[rows] += times * bodies[body].causes_ps
-        causes_ps[rows, TP_COMM] += sum(collects_ps)
-        operators_ps[rows] += times * bodies[body].operators_ps
-        np.add.at(operators_ps[rows].T, bodies[body].collects, np.array(collects_ps, dtype=np.int64)[:, None])
+        causes_ps[rows] += times.sum() * once.causes_ps
+        causes_ps[rows, TP_COMM] += total_ps.sum()
+        for number, beside_ps in once.beside:
+            collect_ps = collects_ps[:, number, None]
+            causes_ps[rows, TP_COMM] += times @ np.maximum(collect_ps - beside_ps, 0) - total_ps[number]
+            done_ps = np.maximum(collect_ps, beside_ps)
+            causes_ps[rows, STRAGGLER_WAIT] += times @ (done_ps.max(axis=1, keepdims=True) - done_ps)
+        operators_ps[rows] += times.sum() * once.operators_ps
+        np.add.at(operators_ps[rows].T, once.collects, total_ps[:, None])
     ranks = np.array([rank for each in workload.programs for rank in each.devices.ranks], dtype=np.int64)
     order = np.argsort(ranks)
     return Account(ranks[order], program[order], causes_ps[order], operators, operators_ps[order], timeline.makespan_ps)
@@ -91,11 +105,13 @@ class _Body:
     Attributes:
         causes_ps, operators_ps: Per rank of the group, n x 6 and n x K.
         collects: Operator column of each collective.
+        beside: (number of the collective, what each rank computes beside it, n) of those that have company.
     """
 
     causes_ps: Ints
     operators_ps: Ints
     collects: list[int]
+    beside: list[tuple[int, Ints]]
 
     @classmethod
     def of(cls, body: Body, ranks: int, operators: Sequence[str], *, last: bool) -> _Body:
@@ -103,9 +119,10 @@ class _Body:
         causes_ps = np.zeros((ranks, len(CAUSES)), dtype=np.int64)
         operators_ps = np.zeros((ranks, len(operators)), dtype=np.int64)
         by_kind: dict[str, list[tuple[int, ...]]] = defaultdict(list)
-        for step in body.steps:
-            if isinstance(step, Compute):
-                by_kind[step.kind].append(step.durations_ps)
+        steps = [step for step in body.steps if isinstance(step, Collect)]
+        beside = [(number, step.beside) for number, step in enumerate(steps) if step.beside]
+        for step in (*(step for step in body.steps if isinstance(step, Compute)), *(step for _, step in beside)):
+            by_kind[step.kind].append(step.durations_ps)
         for kind, durations in by_kind.items():
             each = np.array(durations, dtype=np.int64)
             own = each.sum(axis=0)
@@ -116,8 +133,9 @@ class _Body:
         if together:
             each = np.array(together, dtype=np.int64)
             causes_ps[:, STRAGGLER_WAIT] += (each.max(axis=1)[:, None] - each).sum(axis=0)
-        collects = [operators.index(f"{step.kind}_comm") for step in body.steps if isinstance(step, Collect)]
-        return cls(causes_ps, operators_ps, collects)
+        collects = [operators.index(f"{step.kind}_comm") for step in steps]
+        company = [(number, np.array(step.durations_ps, dtype=np.int64)) for number, step in beside]
+        return cls(causes_ps, operators_ps, collects, company)
 
 
 def _operators(workload: Workload) -> tuple[str, ...]:
@@ -128,11 +146,13 @@ def _operators(workload: Workload) -> tuple[str, ...]:
                 found.setdefault(step.kind)
             elif isinstance(step, Collect):
                 found.setdefault(f"{step.kind}_comm")
+                if step.beside:
+                    found.setdefault(step.beside.kind)
     return tuple(found)
 
 
-def _uses(workload: Workload, timeline: Timeline) -> Iterator[tuple[int, Body, int, list[int]]]:
-    """(program, body, how often it ran, total duration of each of its collectives)."""
+def _uses(workload: Workload, timeline: Timeline) -> Iterator[tuple[int, Body, Ints, Ints]]:
+    """(program, body, how often it ran how, K, and the duration of each of its collectives then, K x n)."""
     kinds, kind = np.unique(timeline.kind, return_inverse=True)
     chunks = int(timeline.chunk.max()) + 1
     key = (timeline.program * len(kinds) + kind) * chunks + timeline.chunk
@@ -148,13 +168,14 @@ def _uses(workload: Workload, timeline: Timeline) -> Iterator[tuple[int, Body, i
         walks = timeline.walk[order[start:stop]]
         walks = walks[walks >= 0]
         folds = stop - start - len(walks)
-        totals = np.zeros(0, dtype=np.int64)
-        if folds:
-            totals = folds * np.array(timeline.folded.get(body, ()), dtype=np.int64)
+        times = np.ones(len(walks) + (folds > 0), dtype=np.int64)
+        ways = []
         if len(walks):
-            walked = durations[offsets[walks][:, None] + np.arange(lengths[walks[0]])].sum(axis=0)
-            totals = walked + totals if folds else walked
-        yield index, body, stop - start, totals.tolist()
+            ways.append(durations[offsets[walks][:, None] + np.arange(lengths[walks[0]])])
+        if folds:
+            times[-1] = folds
+            ways.append(np.array([timeline.folded.get(body, ())], dtype=np.int64))
+        yield index, body, times, np.concatenate(ways)
 
 
 def _waited_ps(workload: Workload, timeline: Timeline) -> Ints:
@@ -165,11 +186,13 @@ def _waited_ps(workload: Workload, timeline: Timeline) -> Ints:
     return waited_ps
 
 
-def _syncing_ps(workload: Workload, timeline: Timeline) -> Ints:
-    """Length of the union of each program's syncs, from the last member's release to the program's result, P."""
+def _syncing_ps(workload: Workload, timeline: Timeline, does: str) -> Ints:
+    """Length of the union of each program's syncs that do so, from the last member's coming to the result, P."""
     under_way: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for sync, released, done in zip(workload.syncs, timeline.released_ps, timeline.done_ps, strict=True):
-        start = int(released.max())
+    for sync, joined, done in zip(workload.syncs, timeline.joined_ps, timeline.done_ps, strict=True):
+        if sync.does != does:
+            continue
+        start = int(joined.max())
         for program, end in zip(sync.programs, done.tolist(), strict=True):
             under_way[program].append((start, end))
     syncing_ps = np.zeros(len(workload.programs), dtype=np.int64)

@@ -14,6 +14,7 @@ from xsim.errors import XsimError
 from xsim.fabric.fabric import Fabric, Topology
 from xsim.families import build, names
 from xsim.metrics import Metrics, measure
+from xsim.optimality import Optimality, optimality
 from xsim.plan.comm import CommPlan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Estimate, Planner, Reshard, Schedule
 from xsim.plan.lower import lower, lower_comm
@@ -71,6 +72,7 @@ class Result:
     memory: Verdict
     fabric: Fabric
     network: NetworkStats
+    optimality: Optimality
 
 
 def run(experiment: Experiment) -> Result:
@@ -91,8 +93,9 @@ def run(experiment: Experiment) -> Result:
     network = experiment.network.open(site.fabric, experiment.seed)
     timeline = execute(workload, network, site.fabric, fold=experiment.fold)
     accounts, stats = account(workload, timeline), network.stats()
+    exchanges = optimality(workload, network)
     return Result(
-        metrics=measure(scenario, accounts, site.fabric, stats, memory),
+        metrics=measure(scenario, accounts, site.fabric, stats, exchanges, memory),
         account=accounts,
         timeline=timeline,
         workload=workload,
@@ -100,6 +103,7 @@ def run(experiment: Experiment) -> Result:
         memory=memory,
         fabric=site.fabric,
         network=stats,
+        optimality=exchanges,
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from xsim.account import OPERATORS, Account
 from xsim.fabric.fabric import Fabric
+from xsim.optimality import Optimality
 from xsim.plan.memory import Verdict
 from xsim.sim.contracts import FlowTimes, NetworkStats
 from xsim.spec.cluster import DeviceSpec, rank_devices
@@ -57,6 +58,10 @@ _OPTIMIZER = "in the optimizer"
 _TP_COMM = "in collectives of the own device group with every member there"
 _DP_COMM = "in gradient syncs, nothing left to overlap them and every member there"
 _BUBBLE = "waiting for the pipeline (exposed resharding included) until its last backward and update"
+_OPTIMALITY = (
+    "the least time that any plan could take, over the time that they take alone; 1 if there are none, "
+    "above 1 where a network without contention lets flows overlap"
+)
 _IDLE = "waiting for stragglers: slower ranks of the group, replicas that come late to a gradient sync or end later"
 
 
@@ -98,6 +103,8 @@ class Metrics:
     flow_time_p50_s: float = _of("s", "flow completion time, median (nearest rank)")
     flow_time_p99_s: float = _of("s", "flow completion time that 99 % of the flows do not exceed (nearest rank)")
     flow_time_max_s: float = _of("s", "flow completion time of the slowest flow")
+    move_optimality: float = _of("1", f"hand-overs between stages: {_OPTIMALITY}")
+    sync_optimality: float = _of("1", f"gradient syncs: {_OPTIMALITY}")
     peak_memory_bytes: int = _of("B", "largest need of any rank")
     memory_utilisation_max: float = _of("1", "need over capacity of the rank where it is largest")
     fits: bool = _of("", "whether the need of every rank fits its device")
@@ -127,6 +134,13 @@ _FAMILIES: Mapping[str, Sequence[str]] = {
 }
 
 
+_SYNCS = {
+    "grad_sync": "gradient syncs",
+    "grad_gather": "syncs of gradients to the shards of the optimizer",
+    "grad_param_comm": "syncs of parameters from the shards of the optimizer",
+}
+
+
 def _family_names(field: str) -> list[tuple[str, str]]:
     """(kind, column name) of a field that holds a figure per kind: ``operator_time_s`` gives ``mlp_time_s``."""
     suffix = field.split("_", 1)[1]
@@ -137,8 +151,8 @@ def _told(part: str) -> str:
     """A link kind as it is; an operator kind in words."""
     if part in LINK_KINDS:
         return part
-    if part == "grad_sync":
-        return "gradient syncs with every member there, hidden behind computation or not"
+    if part in _SYNCS:
+        return f"{_SYNCS[part]} with every member there, hidden behind computation or not"
     if part == "reshard_comm":
         return (
             "hand-overs at pipeline boundaries that nothing hides, all of what is waited for sent; part of the bubble"
@@ -164,7 +178,14 @@ def _columns() -> tuple[Column, ...]:
 COLUMNS: tuple[Column, ...] = _columns()
 
 
-def measure(scenario: Scenario, account: Account, fabric: Fabric, stats: NetworkStats, memory: Verdict) -> Metrics:
+def measure(
+    scenario: Scenario,
+    account: Account,
+    fabric: Fabric,
+    stats: NetworkStats,
+    exchanges: Optimality,
+    memory: Verdict,
+) -> Metrics:
     """All figures of one iteration.
 
     Args:
@@ -172,6 +193,7 @@ def measure(scenario: Scenario, account: Account, fabric: Fabric, stats: Network
         account: Who spent which time on what.
         fabric: The wires that ``stats`` counts.
         stats: What the network carried in the iteration.
+        exchanges: How near hand-overs and gradient syncs come to the best possible.
         memory: What the ranks of the deployment need.
     """
     devices = [rank_devices(scenario.cluster)[rank] for rank in account.ranks.tolist()]
@@ -188,6 +210,8 @@ def measure(scenario: Scenario, account: Account, fabric: Fabric, stats: Network
         mfu=scenario.batch * scenario.model.flops_per_sample / (time_s * peak_flops_per_s),
         **_wires(fabric, stats, account.makespan_ps),
         **_flow_times(stats.flows),
+        move_optimality=exchanges.of_moves,
+        sync_optimality=exchanges.of_syncs,
         peak_memory_bytes=max(need.total_bytes for _, need in memory.needs),
         memory_utilisation_max=memory.utilisation,
         fits=memory.fits,

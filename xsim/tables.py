@@ -1,4 +1,4 @@
-"""The details of one iteration as columns: a table per rank, per operator and per link.
+"""The details of one iteration as columns: a table per rank, per operator, per link and per exchange.
 
 A table maps column names to columns of one length, plain lists or arrays; names end in their unit.
 """
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from xsim.account import Account
 from xsim.fabric.fabric import Fabric
+from xsim.optimality import Optimality
 from xsim.plan.memory import RankMemory, Verdict
 from xsim.plan.workload import Workload
 from xsim.sim.contracts import NetworkStats
@@ -21,7 +22,7 @@ from xsim.spec.cluster import rank_devices, rank_hosts
 from xsim.spec.scenario import Scenario
 from xsim.waits import CAUSES
 
-__all__ = ["Table", "link_table", "operator_table", "rank_table"]
+__all__ = ["Table", "exchange_table", "link_table", "operator_table", "rank_table"]
 
 Table = dict[str, Sequence[str] | Sequence[int] | NDArray[np.int64] | NDArray[np.float64]]
 
@@ -34,7 +35,6 @@ def rank_table(scenario: Scenario, workload: Workload, timeline: Timeline, accou
     devices = rank_devices(scenario.cluster)
     hosts = rank_hosts(scenario.cluster)
     ranks: list[int] = account.ranks.tolist()
-    last = np.searchsorted(timeline.program, account.program, side="right") - 1
     return {
         "rank": ranks,
         "host": [hosts[rank] for rank in ranks],
@@ -43,7 +43,7 @@ def rank_table(scenario: Scenario, workload: Workload, timeline: Timeline, accou
         "stage": [program.stage for program in programs],
         "group": [program.group for program in programs],
         **{f"{cause}_ps": account.cause_ps(cause) for cause in CAUSES},
-        "end_ps": timeline.end_ps[last],
+        "end_ps": timeline.ended_ps[account.program],
         **{name: [getattr(need, name) for _, need in memory.needs] for name in _MEMORY},
         "peak_memory_bytes": [need.total_bytes for _, need in memory.needs],
         "device_memory_bytes": [devices[rank].memory_bytes for rank in ranks],
@@ -70,4 +70,22 @@ def link_table(fabric: Fabric, stats: NetworkStats, makespan_ps: int) -> Table:
         "carried_bytes": stats.link_bytes,
         "busy_ps": stats.link_busy_ps,
         "utilisation": stats.link_busy_ps / makespan_ps,
+    }
+
+
+def exchange_table(workload: Workload, found: Optimality) -> Table:
+    """A row per hand-over and per gradient sync: between which groups, and how near it comes to the best possible."""
+    names = [f"{program.replica}.{program.stage}.{program.group}" for program in workload.programs]
+    distances = (*found.moves, *found.syncs)
+    return {
+        "exchange": [f"move {move.kind}" for move in workload.moves] + [f"sync {sync.kind}" for sync in workload.syncs],
+        "groups": [
+            *(f"{names[move.source]} -> {names[move.target]}" for move in workload.moves),
+            *(", ".join(names[program] for program in sync.programs) for sync in workload.syncs),
+        ],
+        "strategy": [move.strategy for move in workload.moves] + [sync.strategy for sync in workload.syncs],
+        "times": np.array([distance.times for distance in distances], dtype=np.int64),
+        "bound_ps": np.array([distance.bound_ps for distance in distances], dtype=np.int64),
+        "alone_ps": np.array([distance.alone_ps for distance in distances], dtype=np.int64),
+        "optimality": np.array([distance.optimality for distance in distances], dtype=np.float64),
     }

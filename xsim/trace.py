@@ -18,7 +18,7 @@ from xsim.plan.workload import Action, Collect, Program, Workload
 from xsim.sim.timeline import Timeline
 from xsim.spec.cluster import rank_devices, rank_hosts
 from xsim.spec.scenario import Scenario
-from xsim.waits import CAUSES, action_steps, early_waits, waits
+from xsim.waits import CAUSES, action_steps, early_waits, gathers, waits
 
 __all__ = ["trace_events"]
 
@@ -49,6 +49,7 @@ def trace_events(
     columns = (found.program.tolist(), found.start_ps.tolist(), found.end_ps.tolist(), found.cause.tolist())
     for index, start, end, cause in zip(*columns, strict=True):
         waited[index].append((CAUSES[cause], start, end))
+    gathering = gathers(workload)
     early: dict[tuple[int, int], list[tuple[str, int, int]]] = {}
     for index, position, start, end, cause in early_waits(workload, timeline):
         early.setdefault((index, position), []).append((CAUSES[cause], start, end))
@@ -60,7 +61,8 @@ def trace_events(
             events += _names(programs[index], position, thread, scenario)
             events += [_slice(thread, name, "wait", start, end) for name, start, end in waited[index]]
             for row in rows:
-                events += _action(workload, timeline, row, position, thread)
+                followed = timeline.kind[row] != "U" or index in gathering
+                events += _action(workload, timeline, row, position, thread, followed=followed)
             own = early.get((index, position), ())
             events += [_slice(thread, name, "wait", start, end) for name, start, end in own]
     threads = {index: {"pid": programs[index].replica, "tid": members[0][1]} for index, members in shown.items()}
@@ -86,20 +88,29 @@ def _slice(thread: Event, name: str, category: str, start_ps: int, end_ps: int) 
     return {**thread, "ph": "X", "name": name, "cat": category, **timing}
 
 
-def _action(workload: Workload, timeline: Timeline, row: int, position: int, thread: Event) -> Iterator[Event]:
-    """The slice of an action, and in it what the rank at ``position`` of the group does in each step."""
+def _action(
+    workload: Workload, timeline: Timeline, row: int, position: int, thread: Event, *, followed: bool
+) -> Iterator[Event]:
+    """The slice of an action, and in it what the rank at ``position`` of the group does in each step.
+
+    Args:
+        followed: The group goes on together after it.
+    """
     name = f"{timeline.kind[row]}{timeline.micro_batch[row]}"
     if timeline.chunk[row]:
         name += f".{timeline.chunk[row]}"
     yield _slice(thread, name, "action", int(timeline.start_ps[row]), int(timeline.end_ps[row]))
     steps = list(action_steps(workload, timeline, row))
-    for number, (step, start, end) in enumerate(steps, start=1):
-        if isinstance(step, Collect):
-            yield _slice(thread, f"{step.kind}_comm", "tp_comm", start, end)
-            continue
-        own_end = start + step.durations_ps[position]
-        yield _slice(thread, step.kind, "optimizer" if step.kind == "optimizer" else "compute", start, own_end)
-        if own_end < end and (timeline.kind[row] != "U" or number < len(steps)):
+    for number, (step, start, talked, end) in enumerate(steps, start=1):
+        own_end = start
+        work = step.beside if isinstance(step, Collect) else step
+        if work is not None:
+            own_end += work.durations_ps[position]
+            yield _slice(thread, work.kind, "optimizer" if work.kind == "optimizer" else "compute", start, own_end)
+        if isinstance(step, Collect) and (talked > own_end or work is None):
+            yield _slice(thread, f"{step.kind}_comm", "tp_comm", own_end, talked)
+        own_end = max(own_end, talked)
+        if own_end < end and (number < len(steps) or followed or isinstance(step, Collect)):
             yield _slice(thread, "straggler_wait", "wait", own_end, end)
 
 
@@ -123,11 +134,12 @@ def _arrows(workload: Workload, timeline: Timeline, threads: Mapping[int, Event]
 
 
 def _syncs(workload: Workload, timeline: Timeline, threads: Mapping[int, Event]) -> Iterator[Event]:
-    """A pair per gradient sync and member: from the member's release to its result."""
+    """A pair per gradient sync and member: from the member's coming to its result."""
     for number, sync in enumerate(workload.syncs):
-        name = {"name": f"{sync.kind} gradients of layers {sync.layers.start}..{sync.layers.stop - 1}", "cat": "sync"}
-        released, done = timeline.released_ps[number].tolist(), timeline.done_ps[number].tolist()
-        for program, start, end in zip(sync.programs, released, done, strict=True):
+        what = "parameters" if sync.does == "gather" else "gradients"
+        name = {"name": f"{sync.kind} {what} of layers {sync.layers.start}..{sync.layers.stop - 1}", "cat": "sync"}
+        joined, done = timeline.joined_ps[number].tolist(), timeline.done_ps[number].tolist()
+        for program, start, end in zip(sync.programs, joined, done, strict=True):
             if program in threads:
                 where = {**threads[program], **name, "id": f"{number}/{program}"}
                 args = {"size_bytes": sync.size_bytes} | ({"strategy": sync.strategy} if sync.strategy else {})

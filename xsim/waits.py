@@ -2,9 +2,14 @@
 
 The first cause that holds counts. Until the last backward of its replica has ended a group waits for the pipeline:
 ``bubble``. Then, in a gradient sync that its program has reached, for a member of any of the program's syncs that is
-still missing: ``straggler_wait``; with all of them there: ``dp_comm``. With its own work done it shares the cause of
-its replica's last-ending program, whose computation counts as ``bubble``; once the replica has ended, everything is
-``straggler_wait``. A rank whose part of the update is smaller than that of its group's slowest is done before it.
+still missing: ``straggler_wait``; with all of them there: ``dp_comm``. Where a program takes part in one sync after
+another, who is missing in a sync that a member has to go through first is missing in this one too. With its own work
+done it shares the cause of its replica's last-ending program, whose computation counts as ``bubble``; once the replica
+has ended, everything is ``straggler_wait``. A rank whose part of the update is smaller than that of its group's slowest
+is done before it.
+
+With optimizer sharding the gathers of parameters after the update are syncs like those before it: a member that has not
+updated yet is missing, which counts as ``bubble`` as long as the program's own replica has not updated either.
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ __all__ = [
     "Waits",
     "action_steps",
     "early_waits",
+    "gathers",
     "waits",
 ]
 
@@ -58,8 +64,7 @@ def waits(workload: Workload, timeline: Timeline) -> Waits:
     idle = np.full(len(everyone), timeline.makespan_ps)
     parts = [
         *_gaps(timeline, ends),
-        (everyone, ends.after_ps, ends.complete_ps, STRAGGLER_WAIT),
-        (everyone, ends.complete_ps, ends.synced_ps, DP_COMM),
+        *((everyone, start, end, cause) for start, end, cause in ends.syncing()),
         *_followed(workload, timeline, ends),
         (everyone, ends.replica_ps, idle, STRAGGLER_WAIT),
     ]
@@ -73,14 +78,15 @@ def waits(workload: Workload, timeline: Timeline) -> Waits:
 def early_waits(workload: Workload, timeline: Timeline) -> Iterator[tuple[int, int, int, int, int]]:
     """(program, position in it, start, end, cause) of each wait of a rank from its own end to that of its program.
 
-    Ranks of a program end apart if the parts of its last step, the update, are not equal.
+    Ranks of a program end apart if the parts of its last step, the update, are not equal and no gather follows.
     """
     ends = _Ends.of(workload, timeline)
+    gathering = gathers(workload)
     for members, leader in _replicas(workload, ends):
         pieces: list[tuple[int, int, int]] = []
         for index in members.tolist():
             step = next(reversed(workload.programs[index].bodies["U", 0].steps), None)
-            if not isinstance(step, Compute) or len(set(step.durations_ps)) == 1:
+            if index in gathering or not isinstance(step, Compute) or len(set(step.durations_ps)) == 1:
                 continue
             pieces = pieces or [(0, int(ends.backward_ps[index]), BUBBLE), *_led(workload, timeline, ends, leader)]
             until = int(ends.own_ps[index])
@@ -91,8 +97,16 @@ def early_waits(workload: Workload, timeline: Timeline) -> Iterator[tuple[int, i
                         yield index, position, max(own, start), min(until, end), cause
 
 
-def action_steps(workload: Workload, timeline: Timeline, row: int) -> Iterator[tuple[Compute | Collect, int, int]]:
-    """(step, start, end) of what action ``row`` did, in order; a ``Compute`` until its slowest rank ended."""
+def gathers(workload: Workload) -> frozenset[int]:
+    """Programs that gather parameters after their update, so that no rank of theirs is done before the slowest."""
+    return frozenset(index for sync in workload.syncs if sync.does == "gather" for index in sync.programs)
+
+
+def action_steps(workload: Workload, timeline: Timeline, row: int) -> Iterator[tuple[Compute | Collect, int, int, int]]:
+    """(step, start, end of its collective, end) of what action ``row`` did, in order.
+
+    A ``Compute`` ends when its slowest rank does; its collective is over at its start.
+    """
     key = (str(timeline.kind[row]), int(timeline.chunk[row]))
     body = workload.programs[int(timeline.program[row])].bodies[key]
     walk = int(timeline.walk[row])
@@ -100,9 +114,11 @@ def action_steps(workload: Workload, timeline: Timeline, row: int) -> Iterator[t
     collects = iter(timeline.folded.get(body, ()) if walk < 0 else np.diff(timeline.collects[walk])[:, 0].tolist())
     for step in body.steps:
         if isinstance(step, Compute | Collect):
-            duration = max(step.durations_ps) if isinstance(step, Compute) else next(collects)
-            yield step, at_ps, at_ps + duration
-            at_ps += duration
+            collect_ps = 0 if isinstance(step, Compute) else next(collects)
+            compute_ps = max(step.durations_ps) if isinstance(step, Compute) else step.beside_ps
+            end_ps = at_ps + max(collect_ps, compute_ps)
+            yield step, at_ps, at_ps + collect_ps, end_ps
+            at_ps = end_ps
 
 
 _Part = tuple[Ints, Ints, Ints, int]
@@ -114,22 +130,32 @@ class _Ends:
 
     Attributes:
         first, last: Its first and last row in the timeline.
+        updated_ps: End of its update.
         own_ps: Its own end.
         backward_ps: Last backward of its replica.
         replica_ps: End of its replica.
         after_ps: From here its waits for gradient syncs count as such.
         complete_ps: No member of its syncs is missing any more, no earlier than ``after_ps``.
         synced_ps: End of its syncs, no earlier than ``complete_ps``.
+        gather_ps: From here its waits for gathers of parameters count as such.
+        replica_updated_ps: Nobody of its replica has to update any more, but between ``gather_ps`` and ``gathered_ps``.
+        all_updated_ps: Nor any other member of its gathers, between these too.
+        gathered_ps: End of its gathers, no earlier than ``gather_ps``.
     """
 
     first: Ints
     last: Ints
+    updated_ps: Ints
     own_ps: Ints
     backward_ps: Ints
     replica_ps: Ints
     after_ps: Ints
     complete_ps: Ints
     synced_ps: Ints
+    gather_ps: Ints
+    replica_updated_ps: Ints
+    all_updated_ps: Ints
+    gathered_ps: Ints
 
     @classmethod
     def of(cls, workload: Workload, timeline: Timeline) -> _Ends:
@@ -137,12 +163,42 @@ class _Ends:
         replica = np.array([program.replica for program in workload.programs])
         first = np.searchsorted(timeline.program, programs)
         last = np.searchsorted(timeline.program, programs, side="right") - 1
-        own = timeline.end_ps[last]
+        updated, own = timeline.end_ps[last], timeline.ended_ps
         backward = _largest(timeline.reached_ps, replica)
         after = np.maximum(timeline.reached_ps, backward)
         synced = np.maximum(timeline.synced_ps, after)
-        complete = np.clip(_all_released(workload, timeline), after, synced)
-        return cls(first, last, own, backward, _largest(own, replica), after, complete, synced)
+        complete = np.clip(_all_released(workload, timeline, after_update=False), after, synced)
+        gather = np.maximum(updated, backward)
+        gathered = np.maximum(own, gather)
+        there = np.clip(_all_released(workload, timeline, after_update=True), gather, gathered)
+        return cls(
+            first=first,
+            last=last,
+            updated_ps=updated,
+            own_ps=own,
+            backward_ps=backward,
+            replica_ps=_largest(own, replica),
+            after_ps=after,
+            complete_ps=complete,
+            synced_ps=synced,
+            gather_ps=gather,
+            replica_updated_ps=np.clip(_largest(updated, replica), gather, there),
+            all_updated_ps=there,
+            gathered_ps=gathered,
+        )
+
+    def syncing(self) -> list[tuple[Ints, Ints, int]]:
+        """(start, end, cause) of each program's waits for its syncs and gathers, where nothing comes before them.
+
+        Who of its own replica still updates is ahead of it in the pipeline.
+        """
+        return [
+            (self.after_ps, self.complete_ps, STRAGGLER_WAIT),
+            (self.complete_ps, self.synced_ps, DP_COMM),
+            (self.gather_ps, self.replica_updated_ps, BUBBLE),
+            (self.replica_updated_ps, self.all_updated_ps, STRAGGLER_WAIT),
+            (self.all_updated_ps, self.gathered_ps, DP_COMM),
+        ]
 
 
 def _largest(values: Ints, replica: Ints) -> Ints:
@@ -152,12 +208,18 @@ def _largest(values: Ints, replica: Ints) -> Ints:
     return largest[replica]
 
 
-def _all_released(workload: Workload, timeline: Timeline) -> Ints:
-    """When every member of every sync of a program had its gradients; 0 without syncs."""
+def _all_released(workload: Workload, timeline: Timeline, *, after_update: bool) -> Ints:
+    """When every member of every sync of a program had its gradients, or had updated; 0 without such syncs.
+
+    Where syncs are serial, those who are missing elsewhere count too if a member has to sync with them first.
+    """
     complete = np.zeros(len(workload.programs), dtype=np.int64)
     for sync, released in zip(workload.syncs, timeline.released_ps, strict=True):
+        if (sync.does == "gather") != after_update:
+            continue
         members = list(sync.programs)
-        complete[members] = np.maximum(complete[members], released.max())
+        last = max(released.max(), complete[members].max()) if workload.serial_sync else released.max()
+        complete[members] = np.maximum(complete[members], last)
     return complete
 
 
@@ -167,7 +229,7 @@ def _gaps(timeline: Timeline, ends: _Ends) -> Iterator[_Part]:
     before[ends.first] = 0
     backward = ends.backward_ps[timeline.program]
     yield timeline.program, before, np.minimum(timeline.start_ps, backward), BUBBLE
-    yield np.arange(len(ends.own_ps)), ends.own_ps, ends.backward_ps, BUBBLE
+    yield np.arange(len(ends.own_ps)), ends.updated_ps, ends.backward_ps, BUBBLE
 
 
 def _followed(workload: Workload, timeline: Timeline, ends: _Ends) -> Iterator[_Part]:
@@ -188,10 +250,9 @@ def _replicas(workload: Workload, ends: _Ends) -> Iterator[tuple[Ints, int]]:
 
 def _led(workload: Workload, timeline: Timeline, ends: _Ends, leader: int) -> list[tuple[int, int, int]]:
     """(start, end, cause) of what those wait for who wait for ``leader``, from its replica's last backward on."""
-    pieces = [
-        (int(ends.after_ps[leader]), int(ends.complete_ps[leader]), STRAGGLER_WAIT),
-        (int(ends.complete_ps[leader]), int(ends.synced_ps[leader]), DP_COMM),
-    ]
-    for step, start, end in action_steps(workload, timeline, int(ends.last[leader])):
-        pieces.append((start, end, TP_COMM if isinstance(step, Collect) else BUBBLE))
+    backward_ps = int(ends.backward_ps[leader])
+    pieces = [(int(start[leader]), int(end[leader]), cause) for start, end, cause in ends.syncing()]
+    for _, start, talked, end in action_steps(workload, timeline, int(ends.last[leader])):
+        pieces.append((max(start, backward_ps), talked, TP_COMM))
+        pieces.append((max(talked, backward_ps), end, BUBBLE))
     return pieces

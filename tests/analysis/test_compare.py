@@ -59,6 +59,26 @@ def test_the_text_names_misfits_failures_and_the_fastest() -> None:
     assert all(len(line) < 150 for line in text.splitlines())
 
 
+def test_the_text_tells_how_near_each_strategy_comes_to_the_best_possible() -> None:
+    out = io.StringIO()
+    near = {"lcm": (0.9157, 0.9998), "hetauto": (0.4127, 0.427)}
+    rows = [
+        {"reshard": name, "move_optimality": moves, "sync_optimality": syncs} for name, (moves, syncs) in near.items()
+    ]
+
+    show(table(*rows), file=out)
+
+    assert "| same | same | 91.6 / 100.0 | 41.3 / 42.7 |" in squeezed(out.getvalue())
+
+
+def test_rows_without_that_figure_are_shown_without_it() -> None:
+    out = io.StringIO()
+
+    show(GRID, file=out)
+
+    assert "least possible time" not in out.getvalue()
+
+
 def test_failures_are_grouped() -> None:
     bad = {"status": "failed", "reason": "ValueError: x"}
 

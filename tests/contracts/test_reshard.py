@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +15,9 @@ from xsim.families import members
 from xsim.plan.bound import move_bound_ps, reduce_bound_ps
 from xsim.plan.comm import CommPlan, Transfer, ranks_of
 from xsim.plan.contracts import Reshard
-from xsim.plan.judge import verify_move, verify_reduce
+from xsim.plan.judge import verify_gather, verify_move, verify_reduce, verify_reduce_scatter
 from xsim.plan.layout import Layout, pieces
+from xsim.plan.shards import shard_layout
 
 EACH = pytest.mark.parametrize("strategy", [pytest.param(cls(), id=name) for name, cls in members("reshard")])
 
@@ -51,13 +54,30 @@ def test_reduce_counts_every_group_once(strategy: Reshard, many: tuple[Layout, .
 
 
 @EACH
+@given(many=disjoint_layouts(2, 5), element_bytes=st.integers(1, 4))
+def test_the_halves_of_a_sum_are_a_sum(strategy: Reshard, many: tuple[Layout, ...], element_bytes: int) -> None:
+    many = cut(many)
+    shards = shard_layout(many)
+    scatter, gather = strategy.reduce_scatter(many, shards, SITE), strategy.gather(shards, many, SITE)
+
+    verify_reduce_scatter(scatter, many, shards)
+    verify_reduce_scatter(with_rings(scatter, element_bytes), many, shards, element_bytes)
+    verify_gather(gather, shards, many)
+    verify_gather(with_rings(gather, element_bytes), shards, many, element_bytes)
+    verify_reduce(one_after(scatter, gather), many)
+
+
+@EACH
 @pytest.mark.parametrize("degree", range(1, 17))
 def test_any_two_degrees(strategy: Reshard, degree: int) -> None:
     """A size that few of them divide."""
     for other in range(1, 17):
         source, target = Layout.even(tuple(range(degree)), 53), Layout.even(tuple(range(20, 20 + other)), 53)
+        pair, shards = (source, target), shard_layout((source, target))
         verify_move(strategy.move(source, target, SITE), source, target)
-        verify_reduce(strategy.reduce((source, target), SITE), (source, target))
+        verify_reduce(strategy.reduce(pair, SITE), pair)
+        verify_reduce_scatter(strategy.reduce_scatter(pair, shards, SITE), pair, shards)
+        verify_gather(strategy.gather(shards, pair, SITE), shards, pair)
 
 
 @EACH
@@ -105,7 +125,10 @@ def _rounded_ps(plan: CommPlan) -> int:
 @EACH
 @given(many=disjoint_layouts(2, 3))
 def test_steps_are_real_and_repeatable(strategy: Reshard, many: tuple[Layout, ...]) -> None:
-    for plan in (strategy.move(many[0], many[1], SITE), strategy.reduce(many, SITE)):
+    halved = cut(many)
+    shards = shard_layout(halved)
+    halves = strategy.reduce_scatter(halved, shards, SITE), strategy.gather(shards, halved, SITE)
+    for plan in (strategy.move(many[0], many[1], SITE), strategy.reduce(many, SITE), *halves):
         assert all(step.span and len(set(ranks_of(step))) > 1 for step in plan.steps)
     assert strategy.reduce(many, SITE) == strategy.reduce(many, SITE)
 
@@ -117,6 +140,28 @@ def test_equal_shards_move_one_to_one(strategy: Reshard) -> None:
     moved = by_pair(strategy.move(source, target, SITE))
 
     assert moved == {(0, 5): range(4), (1, 4): range(4, 8), (2, 3): range(8, 12)}
+
+
+@EACH
+@given(many=disjoint_layouts(2, 4))
+def test_a_half_sends_half_of_what_a_sum_needs(strategy: Reshard, many: tuple[Layout, ...]) -> None:
+    """ZeRO, https://arxiv.org/abs/1910.02054 section 7.2.1: both halves together what an all-reduce sends, at least."""
+    many = cut(many)
+    shards = shard_layout(many)
+    for plan in (strategy.reduce_scatter(many, shards, SITE), strategy.gather(shards, many, SITE)):
+        assert int(with_rings(plan).sent_bytes().sum()) >= (len(many) - 1) * many[0].size
+
+
+def cut(many: tuple[Layout, ...]) -> tuple[Layout, ...]:
+    """The same without copies: gradients are cut."""
+    return tuple(replace(layout, replicated=False) for layout in many)
+
+
+def one_after(first: CommPlan, second: CommPlan) -> CommPlan:
+    """The steps of ``second`` after all of ``first``."""
+    before = tuple(range(len(first.steps)))
+    moved = (replace(step, after=(*before, *(len(before) + i for i in step.after))) for step in second.steps)
+    return CommPlan((*first.steps, *moved))
 
 
 def by_pair(plan: CommPlan) -> dict[tuple[int, int], range]:

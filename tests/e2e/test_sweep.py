@@ -13,6 +13,7 @@ from mlflow import MlflowClient
 import analysis
 from analysis import compare
 from runners import pool, sweep, track
+from runners.options import offered
 from runners.points import Point
 from runners.pool import Finished, Limits
 from runners.store import VOLATILE, Store
@@ -60,6 +61,7 @@ def test_rows_and_runs_and_a_repeat(
     shown = capsys.readouterr()
     assert "| fig4    | llama2_7b |" in shown.out
     assert "runners.ui" in shown.out
+    assert f"Figure:  {out / 'adhoc' / 'figures' / 'by_reshard.png'}\n" in shown.out
     table = analysis.load(out / "adhoc")
     assert table["reshard"].to_pylist() == ["hetauto", "lcm"]
     assert table["status"].to_pylist() == ["ok", "ok"]
@@ -95,6 +97,30 @@ def test_rows_and_runs_and_a_repeat(
     again = analysis.load(out.parent / "again" / "adhoc")
     assert again.drop_columns(VOLATILE).equals(table.drop_columns(VOLATILE))
     assert not (out.parent / "again" / "mlflow.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("grid", "by"),
+    [("hetero_llama", "reshard"), ("reshard_all", "reshard"), ("figure_12", "reshard"), ("schedules", "schedule")],
+)
+def test_every_grid_ends_in_a_table_and_a_figure(
+    grid: str, by: str, out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pool, "finished", in_process)
+
+    assert sweep.main([f"+grid={grid}", "cluster=h100x4_a100x4", "network=flow", "tracking=none"]) == 0
+
+    shown = capsys.readouterr().out
+    assert "training time [s]" in shown
+    assert ("sync overhead of lcm" in shown) == (by == "reshard")
+    figure = out / grid / "figures" / f"by_{by}.png"
+    assert f"Figure:  {figure}\n" in shown
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert f"analysis.compare {out / grid}\n" in shown
+
+
+def test_every_grid_is_among_these() -> None:
+    assert offered("grid") == ("figure_12", "hetero_llama", "reshard_all", "schedules")
 
 
 def test_runs_of_a_deleted_database_leave_nothing(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -97,6 +98,20 @@ def test_every_pair_has_a_path_that_leaves_and_arrives(topology: Topology) -> No
                 assert kinds in (["pcie", "nic", "nic", "pcie"], ["pcie", "nic", "spine", "spine", "nic", "pcie"])
             else:
                 assert kinds in (["scale_up"] * 2, ["pcie"] * 2)
+
+
+@EACH
+def test_a_gate_is_what_all_routes_to_other_hosts_have_in_common(topology: Topology) -> None:
+    fabric = topology.build(UNLIKE)
+
+    for src, dst in product(range(UNLIKE.ranks), repeat=2):
+        if fabric.hosts[src] != fabric.hosts[dst]:
+            start, end = fabric.gate(src), fabric.gate(dst)
+            route = fabric.route(src, dst)
+            between = route[len(start.out) : len(route) - len(end.into)]
+            assert route == (*start.out, *between, *end.into)
+            assert len(between) == (0 if start.leaf == end.leaf else 2)
+            assert not between or (between[0] in start.up and between[1] in end.down)
 
 
 @EACH

@@ -13,6 +13,7 @@ from tests.metrics.toy import Pace, play, program, sync
 from xsim.account import Account, account
 from xsim.fabric.fabric import Fabric, Link
 from xsim.metrics import COLUMNS, Metrics, measure, percentile_ps
+from xsim.optimality import Distance, Optimality
 from xsim.plan.memory import RankMemory, Verdict
 from xsim.plan.workload import Compute, Ready, Workload
 from xsim.sim.contracts import FlowTimes, NetworkStats
@@ -29,7 +30,7 @@ from xsim.spec.cluster import (
 )
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
-from xsim.tables import link_table, operator_table, rank_table
+from xsim.tables import exchange_table, link_table, operator_table, rank_table
 
 HOUR_PS = 3600 * 10**12
 
@@ -91,6 +92,10 @@ STATS = NetworkStats(
     link_busy_ps=np.array([HOUR_PS // 4, HOUR_PS // 2, 0]),
     flows=FlowTimes(np.array([5, 7, 90]), np.array([50, 49, 1])),
 )
+EXCHANGES = Optimality(
+    moves=(Distance(bound_ps=30, alone_ps=40, times=3), Distance(bound_ps=0, alone_ps=80, times=1)),
+    syncs=(Distance(bound_ps=5, alone_ps=5, times=1),),
+)
 NEED = RankMemory(weight_bytes=100, gradient_bytes=200, optimizer_bytes=300, activation_bytes=50, workspace_bytes=0)
 MEMORY = Verdict(
     needs=((0, dataclasses.replace(NEED, weight_bytes=250)), (1, NEED)),
@@ -123,7 +128,7 @@ def two_replicas() -> tuple[Workload, Timeline, Account]:
 
 @pytest.fixture(name="metrics")
 def _metrics() -> Metrics:
-    return measure(SCENARIO, two_replicas()[2], FABRIC, STATS, MEMORY)
+    return measure(SCENARIO, two_replicas()[2], FABRIC, STATS, EXCHANGES, MEMORY)
 
 
 def test_times_are_means_and_maxima_over_ranks(metrics: Metrics) -> None:
@@ -164,13 +169,18 @@ def test_wires_and_flows(metrics: Metrics) -> None:
     assert [metrics.flow_time_p50_s, metrics.flow_time_p99_s, metrics.flow_time_max_s] == [5e-12, 7e-12, 90e-12]
 
 
+def test_the_distance_from_the_optimum_is_weighted_by_how_often_each_runs(metrics: Metrics) -> None:
+    assert (metrics.move_optimality, metrics.sync_optimality) == (3 * 30 / (3 * 40 + 80), 1)
+
+
 def test_nothing_sent_is_no_error() -> None:
     nothing = np.zeros(0, dtype=np.int64)
     stats = NetworkStats(np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64), FlowTimes(nothing, nothing))
 
-    metrics = measure(SCENARIO, two_replicas()[2], FABRIC, stats, MEMORY)
+    metrics = measure(SCENARIO, two_replicas()[2], FABRIC, stats, Optimality((), ()), MEMORY)
 
     assert (metrics.busiest_link, metrics.link_utilisation_max, metrics.flow_time_p99_s) == ("", 0, 0)
+    assert (metrics.move_optimality, metrics.sync_optimality) == (1, 1)
 
 
 def test_memory_is_the_largest_need(metrics: Metrics) -> None:
@@ -209,11 +219,21 @@ def test_tables_have_columns_of_one_length() -> None:
     ranks = rank_table(SCENARIO, workload, timeline, found, MEMORY)
     operators = operator_table(found)
     links = link_table(FABRIC, STATS, timeline.makespan_ps)
+    exchanges = exchange_table(workload, dataclasses.replace(EXCHANGES, moves=()))
 
-    for table, rows in ((ranks, 2), (operators, 8), (links, 3)):
+    for table, rows in ((ranks, 2), (operators, 8), (links, 3), (exchanges, 1)):
         assert {len(column) for column in table.values()} == {rows}
     assert (list(ranks["device"]), list(ranks["host"])) == (["fast", "slow"], [0, 0])
     assert list(ranks["straggler_wait_ps"]) == [HOUR_PS // 4, 0]
     assert list(ranks["peak_memory_bytes"]) == [800, 650]
     assert list(operators["operator"])[:4] == ["attention", "mlp", "optimizer", "grad_sync"]
     assert list(links["utilisation"]) == [0.25, 0.5, 0]
+    assert {name: list(column) for name, column in exchanges.items()} == {
+        "exchange": ["sync dense"],
+        "groups": ["0.0.0, 1.0.0"],
+        "strategy": [""],
+        "times": [1],
+        "bound_ps": [5],
+        "alone_ps": [5],
+        "optimality": [1.0],
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from hypothesis import strategies as st
@@ -51,8 +52,8 @@ def pipeline(programs: Iterable[Program]) -> tuple[Move, ...]:
     return tuple(moves)
 
 
-def sync(*members: int) -> Sync:
-    return Sync(members, "dense", range(1, 2), 8, graph(*((member,) for member in members)))
+def sync(*members: int, does: Literal["sum", "scatter", "gather"] = "sum") -> Sync:
+    return Sync(members, "dense", range(1, 2), 8, graph(*((member,) for member in members)), does=does)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,8 @@ class Toy:
         self.folded: dict[Body, tuple[int, ...]] = {}
         self.released: dict[tuple[int, int], int] = {}
         self.ended: dict[tuple[int, Action], int] = {}
+        self.synced: list[tuple[list[int], list[int], list[int]]] = []  # of each: came, took part, done
+        self.free: dict[int, int] = {}  # of each program, the end of its last sync
 
     def play(self) -> Timeline:
         programs = self.workload.programs
@@ -122,9 +125,11 @@ class Toy:
                     self.released[step.sync, index] = at
                 continue
             before = at
-            at += max(step.durations_ps) if isinstance(step, Compute) else next(durations)
             if isinstance(step, Collect):
-                spans.append((before, at))
+                spans.append((before, before + next(durations)))
+                at = max(spans[-1][1], before + step.beside_ps)
+            else:
+                at += max(step.durations_ps)
         if walked is None:
             self.folded[body] = alone
         else:
@@ -133,19 +138,35 @@ class Toy:
         self.ended[index, action] = at
         return at
 
+    def _sync(self, number: int, came: list[int]) -> dict[int, int]:
+        """Members come to sync ``number``; when each has the result."""
+        each = self.workload.syncs[number]
+        turns = [self.free.get(p, 0) if self.workload.serial_sync else 0 for p in each.programs]
+        joined = [max(pair) for pair in zip(came, turns, strict=True)]
+        done = [max(joined) + extra for extra in self.pace.sync_ps[number]]
+        self.synced.append((came, joined, done))
+        ends = dict(zip(each.programs, done, strict=True))
+        self.free |= ends
+        return ends
+
     def _finish(self, reached: list[int]) -> Timeline:
-        syncs = self.workload.syncs
-        released = [[self.released[n, p] for p in each.programs] for n, each in enumerate(syncs)]
-        done = [
-            [max(times) + extra for extra in extras] for times, extras in zip(released, self.pace.sync_ps, strict=True)
-        ]
+        syncs = self.workload.syncs  # the gathers come last
         synced = list(reached)
-        for each, times in zip(syncs, done, strict=True):
-            for index, time in zip(each.programs, times, strict=True):
-                synced[index] = max(synced[index], time)
-        for index, start in enumerate(synced):
+        for number, each in enumerate(syncs):
+            if each.does != "gather":
+                for index, time in self._sync(number, [self.released[number, p] for p in each.programs]).items():
+                    synced[index] = max(synced[index], time)
+        updated = [
             self._act(index, len(self.workload.programs[index].actions), Action("U", 0), start)
+            for index, start in enumerate(synced)
+        ]
+        ended = list(updated)
+        for number, each in enumerate(syncs):
+            if each.does == "gather":
+                for index, time in self._sync(number, [updated[p] for p in each.programs]).items():
+                    ended[index] = max(ended[index], time)
         rows = sorted(self.rows, key=lambda row: row[0])  # stable: in the order in which a program acted
+        released, joined, done = zip(*self.synced, strict=True) if self.synced else ((), (), ())
         return Timeline(
             program=np.array([row[0] for row in rows], dtype=np.int64),
             kind=np.array([row[1].kind for row in rows], dtype=np.str_),
@@ -159,8 +180,10 @@ class Toy:
             reached_ps=np.array(reached, dtype=np.int64),
             synced_ps=np.array(synced, dtype=np.int64),
             released_ps=tuple(np.array(times, dtype=np.int64) for times in released),
+            joined_ps=tuple(np.array(times, dtype=np.int64) for times in joined),
             done_ps=tuple(np.array(times, dtype=np.int64) for times in done),
-            makespan_ps=max(row[3] for row in rows),
+            ended_ps=np.array(ended, dtype=np.int64),
+            makespan_ps=max(ended),
         )
 
 
@@ -182,7 +205,8 @@ def _steps(draw: st.DrawFn, ranks: tuple[int, ...], kinds: tuple[str, ...]) -> t
         kind = draw(st.sampled_from(kinds))
         steps.append(Compute(kind, tuple(draw(DURATIONS) for _ in ranks)))
         if len(ranks) > 1 and draw(st.booleans()):
-            steps.append(Collect(kind, graph(ranks)))
+            beside = Compute(kind, tuple(draw(DURATIONS) for _ in ranks)) if draw(st.booleans()) else None
+            steps.append(Collect(kind, graph(ranks), beside))
     return tuple(steps)
 
 
@@ -201,10 +225,11 @@ def cases(draw: st.DrawFn) -> tuple[Workload, Timeline]:
             programs.append(program(replica, stage, ranks, order, *parts))
     members = st.lists(st.sampled_from(range(len(programs))), min_size=1, unique=True).map(sorted)
     syncs = tuple(sync(*chosen) for chosen in draw(st.lists(members, max_size=3)))
+    syncs += tuple(sync(*chosen, does="gather") for chosen in draw(st.lists(members, max_size=2)))
     for number, each in enumerate(syncs):
-        for member in each.programs:
+        for member in each.programs if each.does == "sum" else ():
             programs[member] = _announcing(programs[member], number, draw(st.integers(0, 3)))
-    workload = Workload(tuple(programs), pipeline(programs), syncs)
+    workload = Workload(tuple(programs), pipeline(programs), syncs, serial_sync=draw(st.booleans()))
     return workload, Toy(workload, draw(_paces(workload))).play()
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -30,8 +28,6 @@ from xsim.spec.cluster import ClusterSpec, LinkSpec
 PAGE = (Path(__file__).parents[2] / "docs" / "figure_12.md").read_text()
 PAIRS = [(a, b) for a in range(1, 9) for b in range(1, 9)]
 SIZE = 840 * 10**5  # all shards of up to 8 ranks, and what they have in common, are whole
-
-Row = Mapping[str, Any]
 
 
 @pytest.fixture(scope="module", name="table")
@@ -74,21 +70,16 @@ def test_leaders_cost_where_degrees_differ_and_only_there(table: pa.Table) -> No
 
 def test_the_gcd_alone_does_not_order_the_pairs(table: pa.Table) -> None:
     """The exposed hand-overs of TP 8 to 1, GCD 1, suffer less from leaders than those of TP 6 to 4, GCD 2."""
-    exposed: dict[tuple[str, str], float] = {
-        (row["deployment"], row["reshard"]): row["reshard_comm_time_s"] for row in flow_rows(table)
-    }
+    rows = [row for row in table.to_pylist() if row["network"] == "flow"]
+    exposed_s = {(row["deployment"], row["reshard"]): float(row["reshard_comm_time_s"]) for row in rows}
 
     def behind(deployment: str) -> float:
-        return exposed[deployment, "hetauto"] / exposed[deployment, "lcm"]
+        return exposed_s[deployment, "hetauto"] / exposed_s[deployment, "lcm"]
 
     for activations in ("", "_sp"):
         assert behind(f"h100x4_a100x4{activations}_7b") == 1
         assert 1.04 < behind(f"h100x8_a100x1{activations}_7b") < 1.1
         assert 1.8 < behind(f"h100x6_a100x4{activations}_7b") < 2.2
-
-
-def flow_rows(table: pa.Table) -> list[Row]:
-    return [row for row in table.to_pylist() if row["network"] == "flow"]
 
 
 def two_hosts(a: int, b: int, latency_ps: int) -> WiredSite:

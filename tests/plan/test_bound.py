@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.plan.toy import GB_PER_S, US, cluster
+from tests.strategies import FABRIC, RANKS, disjoint_layouts, overlapping_layouts
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.topology.clos import Clos
 from xsim.fabric.topology.one_switch import OneSwitch
-from xsim.plan.bound import move_bound_ps, reduce_bound_ps
+from xsim.families import members
+from xsim.plan.bound import Bounds, move_bound_ps, reduce_bound_ps
 from xsim.plan.layout import Layout
 
 SIZE = 64 * 10**9
@@ -73,3 +77,48 @@ def test_three_hosts_send_four_messages_between_them() -> None:
 
     expected = seconds(4 * SIZE, 3 * 50) * 1e12 + LATENCY_PS
     assert reduce_bound_ps(layouts, fabric) == pytest.approx(expected)
+
+
+def test_a_host_without_scale_up_has_one_port_per_device() -> None:
+    """What comes from the same host and from others shares the PCIe link of each rank."""
+    hardware = cluster(2, 1)
+    fabric = OneSwitch().build(replace(hardware, hosts=tuple(replace(x, scale_up="pcie") for x in hardware.hosts)))
+
+    found = move_bound_ps(Layout.even((1, 2), SIZE), Layout.even((0,), SIZE), fabric)
+
+    assert found == pytest.approx(seconds(SIZE, 32) * 1e12 + 2 * US)
+
+
+def test_wires_that_promise_nothing_bound_nothing_between_hosts() -> None:
+    """The stand-in has one link for all, four ranks a host, and no gates."""
+    assert move_bound_ps(Layout.even((0,), SIZE), Layout.even((4, 8), SIZE), FABRIC) == 0
+    assert move_bound_ps(Layout.even((0,), SIZE), Layout.even((1, 2), SIZE), FABRIC) == SIZE * 10**12
+
+
+HOSTS = (4, 4, 4, 4, 8, 8, 1, 1, 1, 5)
+ALIKE = {name: cls().build(cluster(*HOSTS)) for name, cls in members("topology")}
+assert sum(HOSTS) == RANKS
+KNOWN = {name: Bounds(fabric, 2) for name, fabric in ALIKE.items()}
+
+
+@given(many=disjoint_layouts(2, 4), topology=st.sampled_from(sorted(ALIKE)))
+def test_equal_shapes_have_equal_bounds(many: tuple[Layout, ...], topology: str) -> None:
+    """What an earlier example has left behind, on other ranks perhaps, is what would be found anew."""
+    fabric, known = ALIKE[topology], KNOWN[topology]
+
+    assert known.move_ps(many[0], many[1]) == move_bound_ps(many[0], many[1], fabric, 2)
+    assert known.reduce_ps(many) == reduce_bound_ps(many, fabric, 2)
+
+
+@given(pair=overlapping_layouts(), topology=st.sampled_from(sorted(ALIKE)))
+def test_equal_shapes_have_equal_bounds_where_a_rank_is_in_both(pair: tuple[Layout, Layout], topology: str) -> None:
+    assert KNOWN[topology].move_ps(*pair) == move_bound_ps(*pair, ALIKE[topology], 2)
+
+
+@pytest.mark.parametrize(("here", "there"), [((0, 1, 4, 5), (8, 9, 12, 13)), ((0, 1, 2, 3), (15, 14, 13, 12))])
+def test_what_is_alike_is_worked_out_once(here: tuple[int, ...], there: tuple[int, ...]) -> None:
+    bounds = Bounds(ALIKE["one_switch"], 2)
+    first = bounds.move_ps(Layout.even(here[:2], SIZE), Layout.even(here[2:], SIZE))
+    bounds._fabric = None  # type: ignore[assignment]  # nothing can be worked out any more
+
+    assert bounds.move_ps(Layout.even(there[:2], SIZE), Layout.even(there[2:], SIZE)) == first

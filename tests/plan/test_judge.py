@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.strategies import SITE, disjoint_layouts, with_rings
@@ -16,11 +16,13 @@ from xsim.fabric.transfers import Rows, TransferGraph, concatenate, line, ring
 from xsim.families import members
 from xsim.plan import judge
 from xsim.plan.collective.ring import Ring
-from xsim.plan.comm import Collective, CollectiveKind, CommPlan, Step, Transfer, phases
+from xsim.plan.comm import Collective, CollectiveKind, CommPlan, Step, Transfer, Zeros, phases
 from xsim.plan.contracts import Reshard
-from xsim.plan.judge import verify_collective, verify_move, verify_reduce
+from xsim.plan.judge import verify_collective, verify_gather, verify_move, verify_reduce, verify_reduce_scatter
 from xsim.plan.layout import Layout
+from xsim.plan.reshard.devicewise import Devicewise
 from xsim.plan.reshard.hetauto import HetAuto
+from xsim.plan.shards import shard_layout
 
 Verify = Callable[[CommPlan | TransferGraph, Sequence[Layout]], None]
 Part = tuple[Rows, Sequence[Sequence[int]]]
@@ -159,6 +161,19 @@ class TestCounting:
         with pytest.raises(PlanError, match="not at all"):
             verify_collective(concatenate([(turned, [(), (), ()])], ((0, 1, 2),)), collective)
 
+    def test_a_shard_of_what_its_rank_does_not_hold(self) -> None:
+        layouts = Layout.even((0, 1), 4), Layout.even((2, 3), 4)
+        shards = Layout((1, 0, 2, 3), (0, 1, 2, 3, 4))
+        with pytest.raises(PlanError, match=r"rank 1 has the shard range\(0, 1\) and does not hold all of it"):
+            verify_reduce_scatter(CommPlan(()), layouts, shards)
+
+    def test_a_sum_that_stays_in_parts(self) -> None:
+        layouts = Layout((0,), (0, 4)), Layout((1,), (0, 4))
+        shards = Layout((0, 1), (0, 2, 4))
+        plan = CommPlan((Transfer(1, 0, range(2), add=True),))
+        with pytest.raises(PlanError, match=r"at the end rank 1 has layouts\[0\] not at all in element 2"):
+            verify_reduce_scatter(plan, layouts, shards)
+
 
 class TestSwitch:
     """Vertex 9 sums or multicasts for ranks 0, 1 and 2, each of which has an element of 3."""
@@ -199,18 +214,68 @@ class TestSwitch:
         assert "rank 9 does not hold element 0" in refused_sum([(line(9, 0, range(3)), [()])])
 
 
+class TestZeros:
+    """Two ranks with a half each, one with the whole."""
+
+    LAYOUTS = (TP2, TP1)
+    PADDED = CommPlan(
+        (Collective("all_reduce", (0, 1, 2), range(4)),), zeros=(Zeros(0, range(2, 4)), Zeros(1, range(2)))
+    )
+
+    def complaint(self, *zeros: Zeros) -> str:
+        """What the judge says of the sum with other zeros; the lowered form is refused too."""
+        plan = replace(self.PADDED, zeros=zeros)
+        with pytest.raises(PlanError):
+            verify_reduce(with_rings(plan, 2), self.LAYOUTS, 2)
+        with pytest.raises(PlanError) as caught:
+            verify_reduce(plan, self.LAYOUTS)
+        return str(caught.value)
+
+    def test_zeros_count_for_nothing(self) -> None:
+        verify_reduce(self.PADDED, self.LAYOUTS)
+        verify_reduce(with_rings(self.PADDED, 2), self.LAYOUTS, 2)
+
+    def test_what_is_neither_held_nor_zero_may_not_be_summed(self) -> None:
+        assert "step 0: rank 1 does not hold element 0" in self.complaint(Zeros(0, range(2, 4)))
+        assert "step 0: rank 1 does not hold element 1" in self.complaint(Zeros(0, range(2, 4)), Zeros(1, range(1)))
+
+    def test_zeros_in_place_of_a_gradient_lose_it(self) -> None:
+        assert self.complaint(*self.PADDED.zeros, Zeros(1, range(3))) == (
+            "at the end rank 1 has layouts[0] not at all in element 2"
+        )
+
+    def test_zeros_alone_are_no_data(self) -> None:
+        layouts = Layout.even((0,), 4), Layout.even((1,), 4)
+        with pytest.raises(PlanError, match=r"rank 0 has layouts\[1\] not at all in element 0"):
+            verify_reduce(CommPlan((), zeros=(Zeros(1, range(4)),)), layouts)
+
+    def test_zeros_may_be_spoilt(self) -> None:
+        halves = Collective("reduce_scatter", (0, 1, 2), range(4))
+        again = Collective("all_reduce", (0, 1, 2), range(4))
+        with pytest.raises(PlanError, match="step 1: rank 0 does not hold element 1"):
+            verify_reduce(replace(phases([halves], [again]), zeros=self.PADDED.zeros), self.LAYOUTS)
+
+
 class TestMutations:
     """A right plan with one thing wrong."""
 
+    @given(many=disjoint_layouts(2, 3), data=st.data())
+    def test_padding_forgotten(self, many: Sequence[Layout], data: st.DataObject) -> None:
+        """Without it there is nothing to sum, or a replica's copy counts twice."""
+        plan = Devicewise().reduce(many, SITE)
+        assume(plan.zeros)
+        forgotten = data.draw(st.sampled_from(plan.zeros))
+        refused(replace(plan, zeros=tuple(part for part in plan.zeros if part != forgotten)), verify_reduce, many)
+
     @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3), data=st.data())
     def test_a_step_dropped(self, strategy: Reshard, many: Sequence[Layout], data: st.DataObject) -> None:
-        for plan, verify in both(strategy, many):
+        for plan, verify in judged(strategy, many):
             number = data.draw(st.integers(0, len(plan.steps) - 1))
             refused(without(plan, number), verify, many)
 
     @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3), data=st.data())
     def test_a_transfer_added_again(self, strategy: Reshard, many: Sequence[Layout], data: st.DataObject) -> None:
-        for plan, verify in both(strategy, many):
+        for plan, verify in judged(strategy, many):
             number, step = a_transfer(plan, data)
             if step is not None:
                 again = replace(step, add=True, after=(*step.after, number))
@@ -218,14 +283,14 @@ class TestMutations:
 
     @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3), data=st.data())
     def test_sender_and_receiver_swapped(self, strategy: Reshard, many: Sequence[Layout], data: st.DataObject) -> None:
-        for plan, verify in both(strategy, many):
+        for plan, verify in judged(strategy, many):
             number, step = a_transfer(plan, data)
             if step is not None:
                 refused(with_step(plan, number, replace(step, src=step.dst, dst=step.src)), verify, many)
 
     @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3), data=st.data())
     def test_a_span_shifted(self, strategy: Reshard, many: Sequence[Layout], data: st.DataObject) -> None:
-        for plan, verify in both(strategy, many):
+        for plan, verify in judged(strategy, many):
             number, step = a_transfer(plan, data)
             if step is not None:
                 shifted = range(step.span.start + 1, step.span.stop + 1)
@@ -263,7 +328,7 @@ class TestLarge:
 
     @given(strategy=STRATEGIES, many=disjoint_layouts(2, 3))
     def test_right_plans_pass(self, strategy: Reshard, many: Sequence[Layout]) -> None:
-        for plan, verify in both(strategy, many):
+        for plan, verify in judged(strategy, many):
             verify(with_rings(plan), many)
 
     def test_a_missing_wait_is_found(self) -> None:
@@ -296,10 +361,17 @@ def refused_sum(*parts: Sequence[Part]) -> str:
     return str(caught.value)
 
 
-def both(strategy: Reshard, many: Sequence[Layout]) -> list[tuple[CommPlan, Verify]]:
-    """A move and a reduce with their judges."""
+def judged(strategy: Reshard, many: Sequence[Layout]) -> list[tuple[CommPlan, Verify]]:
+    """A move, a reduce and its halves with their judges; gradients that are summed in halves are cut."""
     move, reduce = strategy.move(many[0], many[1], SITE), strategy.reduce(many, SITE)
-    return [(move, lambda plan, layouts: verify_move(plan, layouts[0], layouts[1])), (reduce, verify_reduce)]
+    cut = [replace(layout, replicated=False) for layout in many]
+    shards = shard_layout(cut)
+    return [
+        (move, lambda plan, layouts: verify_move(plan, layouts[0], layouts[1])),
+        (reduce, verify_reduce),
+        (strategy.reduce_scatter(cut, shards, SITE), lambda plan, _: verify_reduce_scatter(plan, cut, shards)),
+        (strategy.gather(shards, cut, SITE), lambda plan, _: verify_gather(plan, shards, cut)),
+    ]
 
 
 def refused(plan: CommPlan, verify: Verify, many: Sequence[Layout]) -> None:
@@ -315,15 +387,14 @@ def a_transfer(plan: CommPlan, data: st.DataObject) -> tuple[int, Transfer | Non
 
 
 def with_step(plan: CommPlan, number: int, step: Step) -> CommPlan:
-    return CommPlan((*plan.steps[:number], step, *plan.steps[number + 1 :]))
+    return replace(plan, steps=(*plan.steps[:number], step, *plan.steps[number + 1 :]))
 
 
 def without(plan: CommPlan, number: int) -> CommPlan:
     """Later steps keep waiting for the others."""
     steps = [step for i, step in enumerate(plan.steps) if i != number]
-    return CommPlan(
-        tuple(replace(step, after=tuple(n - (n > number) for n in step.after if n != number)) for step in steps)
-    )
+    renumbered = (replace(step, after=tuple(n - (n > number) for n in step.after if n != number)) for step in steps)
+    return replace(plan, steps=tuple(renumbered))
 
 
 def with_inserted(plan: CommPlan, number: int, step: Step) -> CommPlan:
@@ -332,4 +403,4 @@ def with_inserted(plan: CommPlan, number: int, step: Step) -> CommPlan:
         replace(old, after=tuple(n + (n >= number) for n in old.after) + ((number,) if number - 1 in old.after else ()))
         for old in plan.steps[number:]
     ]
-    return CommPlan((*plan.steps[:number], step, *later))
+    return replace(plan, steps=(*plan.steps[:number], step, *later))

@@ -157,6 +157,16 @@ def test_dry_run_tells_what_does_not_fit(capsys: pytest.CaptureFixture[str]) -> 
     assert "(memory is known when it is planned)" in third
 
 
+def test_dry_run_tells_what_a_schedule_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    odd = ["deployment.replicas.0.micro_batches=15", "batch=23"]
+
+    assert sweep.main(["schedule=dualpipe,zb_h1", *odd, "dry_run=true"]) == 0
+
+    refused, fine = capsys.readouterr().out.splitlines()
+    assert "invalid: deployment.replicas[0].micro_batches = 15: dualpipe sends half of them each way" in refused
+    assert "invalid" not in fine
+
+
 def test_a_deployment_may_be_right_and_the_model_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     assert run.main(["deployment=fig4_13b"]) == 2
     assert "end it at 32, or choose the model and cluster that fig4_13b was written for" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,19 @@ def test_values_apply_to_every_option_of_a_swept_group() -> None:
         ("gpt3_350m", "model.seq_len=512", 512),
         ("gpt3_350m", "model.seq_len=1024", 1024),
     ]
+
+
+def test_what_a_deployment_leaves_unwritten_is_an_axis() -> None:
+    words = ["deployment.zero=0,1", "deployment.serial_sync=true", "deployment.bucket=25 MB"]
+
+    plan = plan_sweep(read_command(words, ""))
+
+    found = [json.loads(point.config_json)["deployment"] for point in plan.points]
+    assert [(each.get("zero", 0), each["serial_sync"], each["bucket"]) for each in found] == [
+        (0, True, "25 MB"),
+        (1, True, "25 MB"),
+    ]
+    assert len({point.key for point in plan.points}) == 2
 
 
 def test_options_and_interpolations_of_a_folder_of_ones_own(tmp_path: Path) -> None:

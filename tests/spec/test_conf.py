@@ -57,15 +57,35 @@ def test_model(name: str) -> None:
 
 
 def scenario_of(name: str) -> Scenario:
-    """Of a deployment ``<cluster>_<size>``, or ``<cluster>_sp_<size>``: that cluster and the Llama 2 of that size."""
-    cluster, _, size = name.replace("_sp_", "_").rpartition("_")
+    """Of a deployment ``<cluster>_<size>``: the cluster it is named after and the Llama 2 of that size.
+
+    ``_sp`` and ``_v2`` in the name tell variants of one deployment apart. Of a deployment ``eth_<size>``, which all
+    clusters of that name can have: one of them, and the GPT-3 of that size.
+    """
+    cluster, _, size = name.replace("_sp_", "_").removesuffix("_v2").rpartition("_")
+    model = f"llama2_{size}"
+    if name.startswith("eth_"):
+        cluster, model = "eth_b2_b4", f"gpt3_{name.removeprefix('eth_').removesuffix('_table_3')}"
     plan = read(DeploymentPlan, "deployment", name)
     return Scenario(
         cluster=read(ClusterSpec, "cluster", cluster),
-        model=read(ModelSpec, "model", f"llama2_{size}"),
+        model=read(ModelSpec, "model", model),
         batch=plan.samples,
         deployment=plan,
     )
+
+
+def first_of(hosts: int, devices: int) -> list[int]:
+    """Ranks of the first devices of the first hosts of both kinds: ``hosts`` x ``devices`` of each in ETH, Table 2."""
+    return [start + 8 * host + i for start in (0, 32) for host in range(hosts) for i in range(devices)]
+
+
+PART_OF_THE_CLUSTER = {
+    "eth_350m": first_of(1, 2),
+    "eth_1_3b": first_of(2, 2),
+    "eth_2_6b": first_of(2, 4),
+    "eth_6_7b": first_of(4, 4),
+}
 
 
 @pytest.mark.parametrize("name", names("deployment"))
@@ -76,7 +96,7 @@ def test_deployment(name: str) -> None:
     assert plan is not None
     assert plan.name == name
     ranks = [rank for _, group in plan.groups() for rank in group.ranks]
-    assert sorted(ranks) == list(range(scenario.cluster.ranks))
+    assert sorted(ranks) == PART_OF_THE_CLUSTER.get(name, list(range(scenario.cluster.ranks)))
     for replica in check_deployment(plan, scenario).replicas:
         assert replica.layers == range(scenario.model.layers + 2)
 

@@ -16,7 +16,7 @@ some_shares = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=9)
 def test_every_cut_is_the_exact_proportion_rounded_down(size: int, shares: list[float]) -> None:
     cuts = share_cuts(size, len(shares), shares)
 
-    exact = [Fraction(share) for share in shares]
+    exact = [Fraction(str(share)) for share in shares]
     assert [cuts[0], cuts[-1]] == [0, size]
     for index in range(len(shares) + 1):
         wanted = size * sum(exact[:index]) / sum(exact)

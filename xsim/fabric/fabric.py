@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xsim.fabric.transfers import TransferGraph
 from xsim.spec.cluster import ClusterSpec
 
-__all__ = ["Fabric", "Link", "Topology"]
+__all__ = ["Fabric", "Gate", "Link", "Topology"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,29 @@ class Link:
 
     name: str
     kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """How a rank is tied to other hosts: what its routes to all of them have in common.
+
+    Attributes:
+        out: Links with which every route to another host begins, in order.
+        into: Links with which every route from another host ends, in order.
+        leaf: Number of the switch in between. A route to another host under the same leaf has no further links; any
+            other crosses one of ``up`` of the source and one of ``down`` of the target.
+        up, down: Links from and to the leaf, the same for all ranks under it.
+    """
+
+    out: tuple[int, ...] = ()
+    into: tuple[int, ...] = ()
+    leaf: int = 0
+    up: Sequence[int] = ()
+    down: Sequence[int] = ()
+
+
+def _unknown(_: int) -> Gate:
+    return Gate()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +69,7 @@ class Fabric:
         router: Link indices from one rank to another, in order; empty for a rank to itself. Also from a rank to a
             vertex of its switch, and back. Deterministic.
         switches: Of each rank the number of the scale-up switch that it hangs on, -1 without; empty if there is none.
+        gates: The gate of each rank; one that names no links promises nothing.
     """
 
     bandwidth_bytes_per_s: NDArray[np.float64]
@@ -53,11 +77,16 @@ class Fabric:
     links: tuple[Link, ...]
     hosts: tuple[int, ...]
     router: Callable[[int, int], tuple[int, ...]]
+    gates: Callable[[int], Gate] = _unknown
     switches: tuple[int, ...] = ()
 
     def route(self, src: int, dst: int) -> tuple[int, ...]:
         """Link indices of the path from rank ``src`` to rank ``dst``; one of them may be a vertex of a switch."""
         return self.router(src, dst)
+
+    def gate(self, rank: int) -> Gate:
+        """How ``rank`` is tied to other hosts."""
+        return self.gates(rank)
 
     def switch_for(self, ranks: Sequence[int]) -> int | None:
         """The vertex that sums and multicasts for ``ranks``, None if no one switch joins them.

@@ -51,6 +51,7 @@ class TransferGraph:
         ranks: Sorted ranks that take part (also those without a row).
         party: Party (device group, numbered from 0 within this graph) of each of ``ranks``.
         parties: How many parties.
+        zeros: (rank, span in bytes) that hold zeros before the first row, in place of whatever was there.
     """
 
     src: Ints
@@ -69,6 +70,7 @@ class TransferGraph:
     ranks: Ints
     party: Ints
     parties: int
+    zeros: tuple[tuple[int, range], ...] = ()
 
     @property
     def rows(self) -> int:
@@ -146,7 +148,11 @@ def concatenate(
 
 
 def graph_of(
-    rows: Sequence[Row], waits: Sequence[Sequence[int]], parties: Sequence[Sequence[int]], element_bytes: int = 1
+    rows: Sequence[Row],
+    waits: Sequence[Sequence[int]],
+    parties: Sequence[Sequence[int]],
+    element_bytes: int = 1,
+    zeros: Sequence[tuple[int, range]] = (),
 ) -> TransferGraph:
     """The graph with ``rows``, each one value per entry of ``COLUMNS``, and ``waits``, the predecessors of each."""
     table = np.array(rows, dtype=np.int64).reshape(len(rows), len(COLUMNS))
@@ -161,4 +167,5 @@ def graph_of(
         ranks=np.array([rank for rank, _ in owner], dtype=np.int64),
         party=np.array([party for _, party in owner], dtype=np.int64),
         parties=len(parties),
+        zeros=tuple((rank, range(span.start * element_bytes, span.stop * element_bytes)) for rank, span in zeros),
     )

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from xsim.fabric.fabric import Fabric, Link
+from xsim.fabric.fabric import Fabric, Gate, Link
 from xsim.spec.cluster import ClusterSpec, DeviceSlot, HostSpec, LinkSpec, NicSpec
 
 __all__ = ["Leaves", "Port", "nics_of", "ports", "spine_of", "wire"]
@@ -96,6 +96,7 @@ def wire(cluster: ClusterSpec, leaves: Leaves) -> Fabric:
         links=tuple(columns.links),
         hosts=tuple(ways.host),
         router=ways,
+        gates=ways.gate,
         switches=tuple(number if link >= 0 else -1 for number, link in zip(ways.domain, ways.scale_up, strict=True)),
     )
 
@@ -161,6 +162,13 @@ class _Ways:
             return (self.scale_up[src], self.scale_up[dst] + 1)
         peer = self.position[dst]
         return (self.mesh[src] + peer - (peer > self.position[src]),)
+
+    def gate(self, rank: int) -> Gate:
+        """What all routes of ``rank`` to other hosts have in common."""
+        pcie, nic, leaf = self.pcie[rank], self.nic[rank], self.leaf[rank]
+        first = self.uplink[leaf]
+        up, down = (range(first + way, first + way + 2 * self.spines, 2) for way in (0, 1))
+        return Gate((pcie, nic), (nic + 1, pcie + 1), leaf, up, down)
 
     def _of_switch(self, src: int, dst: int) -> tuple[int, ...]:
         """Up from a rank to a vertex of its switch, or down."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -13,6 +13,7 @@ from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Site
 from xsim.plan.judge import verify_collective
 from xsim.plan.operators import Exchange, ShardedOperator, layer_operators, like_layer, optimizer_operator
 from xsim.plan.workload import Action, Body, Collect, Compute, Ready
+from xsim.plan.zero import Kept
 from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
 from xsim.spec.deployment import DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
@@ -37,21 +38,40 @@ class _Crew:
     sequence_parallel: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Talk:
+    """An exchange in one pass.
+
+    Attributes:
+        collective: What it is in that pass.
+        beside: The product that runs side by side with it.
+    """
+
+    exchange: Exchange
+    collective: CollectiveKind
+    beside: Compute | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Bodies:
-    """Makes the bodies of one deployment's groups. What is equal is computed once, and equal bodies are one."""
+    """Makes the bodies of one deployment's groups. What is equal is computed once, and equal bodies are one.
+
+    Attributes:
+        overlap: Let collectives run beside the products that they feed or follow.
+    """
 
     scenario: Scenario
     compute: ComputeModel
     collective: CollectiveAlgorithm
     site: Site
     verify: bool = False
-    _layers: dict[tuple[_Crew, int, str], tuple[Compute | Exchange, ...]] = field(default_factory=dict)
+    overlap: bool = False
+    _layers: dict[tuple[_Crew, int, str], tuple[Compute | _Talk, ...]] = field(default_factory=dict)
     _graphs: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], TransferGraph] = field(default_factory=dict)
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
 
     def micro_batch(
-        self, kind: str, stage: Stage, group: DeviceGroup, layers: range, ready: Mapping[int, tuple[int, ...]]
+        self, kind: str, stage: Stage, group: DeviceGroup, layers: range, ready: Mapping[int, tuple[Ready, ...]]
     ) -> Body:
         """One micro-batch through ``layers``, or its gradients back.
 
@@ -69,22 +89,22 @@ class Bodies:
         if key not in self._bodies:
             steps = {layer: self._steps(crew, group.ranks, layer, kind) for layer in sorted(set(alike))}
             self._bodies[key] = Body(
-                tuple(
-                    step
-                    for layer, syncs in zip(alike, waiting, strict=True)
-                    for step in (*steps[layer], *map(Ready, syncs))
-                )
+                tuple(step for layer, syncs in zip(alike, waiting, strict=True) for step in (*steps[layer], *syncs))
             )
         return self._bodies[key]
 
-    def update(self, stage: Stage, group: DeviceGroup) -> Body:
-        """The optimizer on the parameters of all layers, of which each rank has its part."""
+    def update(self, stage: Stage, group: DeviceGroup, kept: Mapping[int, Kept]) -> Body:
+        """The optimizer on the parameters of all layers, of which each rank has its part.
+
+        Args:
+            kept: With optimizer sharding, what each rank keeps and updates instead.
+        """
         scenario, devices = self.scenario, rank_devices(self.scenario.cluster)
         held = scenario.model.held_parameters(i for part in stage.layers for i in part)
-        cuts = share_cuts(held, group.tp, group.tp_shares)
-        operators = (
-            optimizer_operator(stop - start, scenario.optimizer, scenario.precision) for start, stop in pairwise(cuts)
-        )
+        parts = [stop - start for start, stop in pairwise(share_cuts(held, group.tp, group.tp_shares))]
+        if kept:
+            parts = [kept[rank].parameters for rank in group.ranks]
+        operators = (optimizer_operator(part, scenario.optimizer, scenario.precision) for part in parts)
         durations = tuple(
             self.compute.time_ps(devices[rank], operator, "update")
             for rank, operator in zip(group.ranks, operators, strict=True)
@@ -94,13 +114,15 @@ class Bodies:
     def _steps(self, crew: _Crew, ranks: tuple[int, ...], layer: int, kind: str) -> tuple[Step, ...]:
         key = (crew, layer, kind)
         if key not in self._layers:
-            self._layers[key] = tuple(_merged(self._timed(crew, layer, kind)))
-        return tuple(
-            part if isinstance(part, Compute) else self._collect(part, ranks, kind) for part in self._layers[key]
-        )
+            parts = list(self._timed(crew, layer, kind))
+            self._layers[key] = tuple(_merged(_side_by_side(parts) if self.overlap else (part for part, _ in parts)))
+        return tuple(part if isinstance(part, Compute) else self._collect(part, ranks) for part in self._layers[key])
 
-    def _timed(self, crew: _Crew, layer: int, kind: str) -> Iterator[Compute | Exchange]:
-        """The parts in the order of the action: operators with their time per rank, and the exchanges that it needs."""
+    def _timed(self, crew: _Crew, layer: int, kind: str) -> Iterator[tuple[Compute | _Talk, bool]]:
+        """The parts in the order of the action: operators with their time per rank, and the exchanges that it needs.
+
+        Each with whether it is a product with weights.
+        """
         scenario, devices = self.scenario, rank_devices(self.scenario.cluster)
         tp = len(crew.devices)
         per_rank = [
@@ -118,13 +140,14 @@ class Bodies:
         ]
         for parts in list(zip(*per_rank, strict=True))[:: 1 if kind == "F" else -1]:
             if isinstance(parts[0], Exchange):
-                if _exchanged(parts[0], kind):
-                    yield parts[0]
+                collective = _exchanged(parts[0], kind)
+                if collective:
+                    yield _Talk(parts[0], collective), False
             else:
                 operators = [part for part in parts if isinstance(part, ShardedOperator)]
                 times = tuple(self._time_ps(devices[d], o, kind) for d, o in zip(crew.devices, operators, strict=True))
                 if any(times):
-                    yield Compute(parts[0].kind, times)
+                    yield Compute(parts[0].kind, times), parts[0].bound == "matmul"
 
     def _time_ps(self, device: DeviceSpec, operator: ShardedOperator, kind: str) -> int:
         """Of one operator. The gradients of a product's weights are a product of its size, the token table has no other
@@ -139,9 +162,8 @@ class Bodies:
         weights_ps = forward_ps if operator.bound == "matmul" else backward_ps if operator.kind == "embedding" else 0
         return weights_ps if kind == "W" else backward_ps - weights_ps
 
-    def _collect(self, exchange: Exchange, ranks: tuple[int, ...], action: str) -> Collect:
-        kind = _exchanged(exchange, action)
-        assert kind is not None
+    def _collect(self, talk: _Talk, ranks: tuple[int, ...]) -> Collect:
+        exchange, kind = talk.exchange, talk.collective
         key = (ranks, kind, exchange.cuts)
         if key not in self._graphs:
             cuts = None if kind == "all_reduce" else exchange.cuts
@@ -154,7 +176,7 @@ class Bodies:
             )
             if self.verify:
                 verify_collective(self._graphs[key], collective, self.scenario.dtype_bytes)
-        return Collect(exchange.kind, self._graphs[key])
+        return Collect(exchange.kind, self._graphs[key], talk.beside)
 
 
 def _exchanged(exchange: Exchange, kind: str) -> CollectiveKind | None:
@@ -162,7 +184,35 @@ def _exchanged(exchange: Exchange, kind: str) -> CollectiveKind | None:
     return {"F": exchange.forward, "W": None}.get(kind, exchange.backward)
 
 
-def _merged(parts: Iterator[Compute | Exchange]) -> Iterator[Compute | Exchange]:
+def _side_by_side(parts: Iterable[tuple[Compute | _Talk, bool]]) -> Iterator[Compute | _Talk]:
+    """``parts`` with each product beside the gathering of its input, or the summing of its output.
+
+    As Megatron-LM overlaps them with sequence parallelism (``--tp-comm-overlap``,
+    https://docs.nvidia.com/megatron-core/developer-guide/latest/), piece by piece: here the pieces are as small as can
+    be, and the product is not slowed.
+    """
+    held: Compute | _Talk | None = None
+    held_product = False
+    for part, product in parts:
+        if product and isinstance(part, Compute) and isinstance(held, _Talk) and _feeds(held):
+            held, held_product = replace(held, beside=part), False
+            continue
+        if held_product and isinstance(held, Compute) and isinstance(part, _Talk) and part.collective != "all_gather":
+            held, held_product = replace(part, beside=held), False
+            continue
+        if held is not None:
+            yield held
+        held, held_product = part, product
+    if held is not None:
+        yield held
+
+
+def _feeds(talk: _Talk) -> bool:
+    """Whether a product may begin on what has come so far."""
+    return talk.collective == "all_gather" and talk.beside is None
+
+
+def _merged(parts: Iterable[Compute | _Talk]) -> Iterator[Compute | _Talk]:
     """Neighbouring computations of one kind as one: no rank waits for another between them."""
     held: Compute | None = None
     for part in parts:

@@ -13,22 +13,26 @@ On one switch with ports of equal bandwidth B this is ``max(V / a, V / b) / B`` 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import fsum
+
+import numpy as np
+from numpy.typing import NDArray
 
 from xsim.fabric.fabric import Fabric
+from xsim.plan.crossings import Border, Crossings, Part, Shapes
 from xsim.plan.layout import Layout, pieces
 
-__all__ = ["move_bound_ps", "reduce_bound_ps"]
+__all__ = ["Bounds", "move_bound_ps", "reduce_bound_ps"]
 
-Part = frozenset[int]
-Route = tuple[int, ...]
+Mask = NDArray[np.bool_]  # one per piece
 
 
 def move_bound_ps(source: Layout, target: Layout, fabric: Fabric, element_bytes: int = 1) -> int:
     """Picoseconds that every plan takes that hands a tensor over, all ranks starting together.
 
-    Cost: O(R^2) routes for R ranks.
+    Cost: O(R P) bits for R ranks and P pieces between cuts, and a route for each pair of ranks on one host.
     """
     return _bound_ps(_Needs((source,), (target,)), fabric, element_bytes)
 
@@ -36,9 +40,92 @@ def move_bound_ps(source: Layout, target: Layout, fabric: Fabric, element_bytes:
 def reduce_bound_ps(layouts: Sequence[Layout], fabric: Fabric, element_bytes: int = 1) -> int:
     """Picoseconds that every plan takes that sums gradients among the ranks of ``layouts``, which start together.
 
-    Cost: O(R^2) routes for R ranks.
+    Cost: as ``move_bound_ps``.
     """
     return _bound_ps(_Needs(tuple(layouts), tuple(layouts)), fabric, element_bytes)
+
+
+class Bounds:
+    """The bounds of many tensors on one fabric: those of equal layouts on equal wires are worked out once."""
+
+    def __init__(self, fabric: Fabric, element_bytes: int) -> None:
+        self._fabric, self._element_bytes = fabric, element_bytes
+        self._shapes = Shapes(fabric)
+        self._known: dict[Hashable, int] = {}
+
+    def move_ps(self, source: Layout, target: Layout) -> int:
+        """See ``move_bound_ps``."""
+        return self._bound_ps((source,), (target,))
+
+    def reduce_ps(self, layouts: Sequence[Layout]) -> int:
+        """See ``reduce_bound_ps``."""
+        return self._bound_ps(tuple(layouts), tuple(layouts))
+
+    def reduce_scatter_ps(self, layouts: Sequence[Layout], shards: Layout) -> int:
+        """The same for sums that only the shards need."""
+        return self._bound_ps(tuple(layouts), (shards,))
+
+    def gather_ps(self, shards: Layout, layouts: Sequence[Layout]) -> int:
+        """The same for what the shards have and all layouts need."""
+        return self._bound_ps((shards,), tuple(layouts))
+
+    def _bound_ps(self, inputs: tuple[Layout, ...], outputs: tuple[Layout, ...]) -> int:
+        layouts = inputs if inputs == outputs else inputs + outputs
+        position = {rank: i for i, rank in enumerate(dict.fromkeys(rank for x in layouts for rank in x.ranks))}
+        held = tuple((tuple(position[rank] for rank in x.ranks), x.cuts, x.replicated) for x in layouts)
+        key = (len(inputs), held, self._shapes.of([x.ranks for x in layouts]))
+        if key not in self._known:
+            self._known[key] = _bound_ps(_Needs(inputs, outputs), self._fabric, self._element_bytes)
+        return self._known[key]
+
+
+def _bound_ps(needs: _Needs, fabric: Fabric, element_bytes: int) -> int:
+    wires = Crossings(fabric, needs.ranks())
+    bound_ps = 0
+    for parts in wires.partitions():
+        if len(parts) == 1:
+            continue
+        traffics = [needs.traffic(part) for part in parts]
+        borders = [(wires.border(part, "into"), wires.border(part, "out")) for part in parts]
+        for traffic, (inwards, outwards) in zip(traffics, borders, strict=True):
+            bound_ps = max(bound_ps, _least_ps(traffic.entering * element_bytes, inwards))
+            bound_ps = max(bound_ps, _least_ps(traffic.leaving * element_bytes, outwards))
+        copied_bytes = needs.copies(traffics) * element_bytes
+        for side in zip(*borders, strict=True):
+            together = Border(fsum(border.bytes_per_s for border in side), min(border.latency_ps for border in side))
+            bound_ps = max(bound_ps, _least_ps(copied_bytes, together))
+    for part in dict.fromkeys(frozenset(layout.ranks) for layout in (*needs.inputs, *needs.outputs)):
+        if len(part) < len(wires.ranks):
+            traffic = needs.traffic(part)
+            bound_ps = max(bound_ps, _least_ps(traffic.entering * element_bytes, wires.border(part, "into")))
+            bound_ps = max(bound_ps, _least_ps(traffic.leaving * element_bytes, wires.border(part, "out")))
+    return bound_ps
+
+
+def _least_ps(size_bytes: int, border: Border) -> int:
+    return int(size_bytes / border.bytes_per_s * 1e12) + border.latency_ps if size_bytes else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Traffic:
+    """What a part of the ranks must get from the others, and they from it.
+
+    Attributes:
+        entering, leaving: Elements.
+        alone: The pieces of which it has a contribution that nobody else has.
+    """
+
+    entering: int
+    leaving: int
+    alone: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class _Holding:
+    """What some ranks of a layout hold of each piece: any copy of it; all that there are."""
+
+    any: Mask
+    all: Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,111 +134,66 @@ class _Needs:
 
     inputs: tuple[Layout, ...]
     outputs: tuple[Layout, ...]
+    _sizes: NDArray[np.int64] = field(init=False)
+    _shards: tuple[dict[int, list[tuple[int, int, int]]], ...] = field(init=False)
 
-    def ranks(self) -> tuple[int, ...]:
-        return tuple(sorted({rank for layout in (*self.inputs, *self.outputs) for rank in layout.ranks}))
+    def __post_init__(self) -> None:
+        units = pieces(cut for layout in (*self.inputs, *self.outputs) for cut in layout.cuts)
+        number = {unit.start: i for i, unit in enumerate(units)} | {self.inputs[0].size: len(units)}
+        object.__setattr__(self, "_sizes", np.array([len(unit) for unit in units], dtype=np.int64))
+        object.__setattr__(self, "_shards", tuple(_shards(layouts, number) for layouts in (self.inputs, self.outputs)))
 
-    def pieces(self) -> Iterator[tuple[int, list[Part], Part]]:
-        """(elements, who has each contribution, who needs their sum) of each piece between cuts."""
-        for piece in pieces(cut for layout in (*self.inputs, *self.outputs) for cut in layout.cuts):
-            wanted = frozenset[int]().union(*(_holders(layout, piece) for layout in self.outputs))
-            yield len(piece), [_holders(layout, piece) for layout in self.inputs], wanted
+    def ranks(self) -> set[int]:
+        """All that take part."""
+        return set().union(*self._shards)
 
+    def traffic(self, part: Part) -> _Traffic:
+        """What goes between ``part`` and the others, at least once."""
+        has = list(self._held(part, 0))
+        wants = has if self.inputs == self.outputs else list(self._held(part, 1))
+        nothing = np.zeros(len(self._sizes), dtype=np.bool_)
+        wanted = np.logical_or.reduce([nothing, *(holding.any for holding in wants)])
+        alone = np.logical_or.reduce([nothing, *(holding.all for holding in has)])
+        complete = nothing
+        if len(has) == len(self.inputs):
+            complete = np.logical_and.reduce([holding.any for holding in has])
+        wanted_elsewhere = ~nothing
+        if len(wants) == len(self.outputs):
+            wanted_elsewhere = ~np.logical_and.reduce([holding.all for holding in wants])
+        return _Traffic(self._elements(wanted & ~complete), self._elements(alone & wanted_elsewhere), alone)
 
-def _holders(layout: Layout, piece: range) -> Part:
-    return frozenset(layout.ranks) if layout.replicated else frozenset((layout.owner(piece.start),))
+    def copies(self, traffics: Sequence[_Traffic]) -> int:
+        """Elements that go from part to part, at least; ``traffics`` are those of all parts.
 
-
-def _bound_ps(needs: _Needs, fabric: Fabric, element_bytes: int) -> int:
-    wires = _Wires(fabric, needs.ranks())
-    table = list(needs.pieces())
-    everybody = frozenset(needs.ranks())
-    bound_ps = 0
-    for parts in wires.partitions():
-        bound_ps = max(bound_ps, wires.exchange_ps(parts, element_bytes * _copies(table, parts)))
-    own = [frozenset(layout.ranks) for layout in (*needs.inputs, *needs.outputs)]
-    for part in {*own, *(part for parts in wires.partitions() for part in parts)}:
-        for inside in (part, everybody - part):
-            entering = sum(size for size, has, wants in table if wants & inside and not all(x & inside for x in has))
-            bound_ps = max(bound_ps, wires.entry_ps(inside, element_bytes * entering))
-    return bound_ps
-
-
-def _copies(table: Collection[tuple[int, list[Part], Part]], parts: Sequence[Part]) -> int:
-    """Elements that go from part to part, at least.
-
-    A part that lacks a contribution receives once. If m parts have one that nobody else has, m - 1 messages come
-    before anybody has all, and each of the others still needs one: as many, and m - 2 more.
-    """
-    total = 0
-    for size, has, wants in table:
-        lacking = sum(bool(wants & part) and not all(holders & part for holders in has) for part in parts)
-        alone = sum(any(holders <= part for holders in has) for part in parts)
-        total += size * (lacking + max(0, alone - 2))
-    return total
-
-
-class _Wires:
-    """The routes among some ranks, and what passes between parts of them."""
-
-    def __init__(self, fabric: Fabric, ranks: Sequence[int]) -> None:
-        self._fabric, self._ranks = fabric, ranks
-        self._routes = {(a, b): fabric.route(a, b) for a in ranks for b in ranks if a != b}
-
-    def partitions(self) -> list[tuple[Part, ...]]:
-        """All ranks by device, by host, and by rack: whom no spine parts."""
-        devices = tuple(frozenset((rank,)) for rank in self._ranks)
-        hosts: dict[int, Part] = {}
-        for rank in self._ranks:
-            host = self._fabric.hosts[rank]
-            hosts[host] = hosts.get(host, frozenset()) | {rank}
-        racks: list[Part] = []
-        for members in hosts.values():
-            joined = [rack for rack in racks if any(self._is_near(a, b) for a in members for b in rack)]
-            racks = [rack for rack in racks if rack not in joined] + [members.union(*joined)]
-        return [devices, tuple(hosts.values()), tuple(racks)]
-
-    def entry_ps(self, inside: Part, size_bytes: int) -> int:
-        """The least time in which ``size_bytes`` come into ``inside`` from the other ranks."""
-        outside = [rank for rank in self._ranks if rank not in inside]
-        crossing = [(a, b) for a in outside for b in inside]
-        return self._least_ps(size_bytes, self._width(crossing), crossing)
-
-    def exchange_ps(self, parts: Sequence[Part], size_bytes: int) -> int:
-        """The least time in which ``size_bytes`` go from part to part, whichever those are."""
-        home = {rank: number for number, part in enumerate(parts) for rank in part}
-        crossing = [(a, b) for a, b in self._routes if home[a] != home[b]]
-        leaving: dict[int, list[tuple[int, int]]] = {}
-        entering: dict[int, list[tuple[int, int]]] = {}
-        for a, b in crossing:
-            leaving.setdefault(home[a], []).append((a, b))
-            entering.setdefault(home[b], []).append((a, b))
-        width = min(sum(map(self._width, ways.values())) for ways in (leaving, entering))
-        return self._least_ps(size_bytes, width, crossing)
-
-    def _least_ps(self, size_bytes: int, width: float, crossing: Collection[tuple[int, int]]) -> int:
-        if not size_bytes:
-            return 0
-        latency_ps = min(sum(int(self._fabric.latency_ps[link]) for link in self._routes[pair]) for pair in crossing)
-        return int(size_bytes / width * 1e12) + latency_ps
-
-    def _width(self, crossing: Collection[tuple[int, int]]) -> float:
-        """Bytes per second over some links that together are on every route of ``crossing``.
-
-        The links at one position of every route are such links; the narrowest position counts, apart for routes
-        within a host and between hosts.
+        A part that lacks a contribution receives once. If m parts have one that nobody else has, m - 1 messages come
+        before anybody has all, and each of the others still needs one: as many, and m - 2 more.
         """
-        hosts = self._fabric.hosts
-        total = 0.0
-        for within in (True, False):
-            routes = {self._routes[a, b] for a, b in crossing if (hosts[a] == hosts[b]) == within}
-            longest = max(map(len, routes), default=0)
-            total += min((self._sum(routes, at) for at in range(-longest, longest)), default=0.0)
-        return total
+        alone = np.sum([traffic.alone for traffic in traffics], axis=0, dtype=np.int64)
+        return sum(traffic.entering for traffic in traffics) + int(self._sizes @ np.maximum(alone - 2, 0))
 
-    def _sum(self, routes: Collection[Route], at: int) -> float:
-        links = {route[max(at, -len(route)) if at < 0 else min(at, len(route) - 1)] for route in routes}
-        return sum(float(self._fabric.bandwidth_bytes_per_s[link]) for link in sorted(links))
+    def _held(self, part: Part, side: int) -> Iterator[_Holding]:
+        """What ``part`` holds of each layout of inputs (side 0) or outputs (1) that it has ranks of."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for rank in part:
+            for number, start, stop in self._shards[side].get(rank, ()):
+                found.setdefault(number, []).append((start, stop))
+        for number, shards in found.items():
+            layout = (self.inputs, self.outputs)[side][number]
+            held = np.zeros(len(self._sizes), dtype=np.bool_)
+            for start, stop in shards:
+                held[start:stop] = True
+            only = held if not layout.replicated or len(shards) == len(layout.ranks) else np.zeros_like(held)
+            yield _Holding(held, only)
 
-    def _is_near(self, a: int, b: int) -> bool:
-        return all(self._fabric.links[link].kind != "spine" for link in self._routes[a, b])
+    def _elements(self, mask: Mask) -> int:
+        return int(self._sizes[mask].sum())
+
+
+def _shards(layouts: Sequence[Layout], number: dict[int, int]) -> dict[int, list[tuple[int, int, int]]]:
+    """Of each rank, per layout that it belongs to: the layout's number, and the pieces that it holds, from and to."""
+    found: dict[int, list[tuple[int, int, int]]] = {}
+    for index, layout in enumerate(layouts):
+        for place, rank in enumerate(layout.ranks):
+            held = layout.held(place)
+            found.setdefault(rank, []).append((index, number[held.start], number[held.stop]))
+    return found

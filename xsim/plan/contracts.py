@@ -93,6 +93,15 @@ class Reshard(Protocol):
     def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
         """Sum gradients: afterwards every rank of every layout holds the sum on its own part."""
 
+    def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout, site: Site) -> CommPlan:
+        """The first half of a sum: afterwards every rank holds it on its shard.
+
+        No layout is replicated; a shard lies inside what its rank holds. ``xsim.plan.halves`` has ready-made halves.
+        """
+
+    def gather(self, shards: Layout, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        """The second half: what every rank has on its shard goes to all who hold it."""
+
 
 class CollectiveAlgorithm(Protocol):
     """Turns a collective into transfers."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xsim.plan.groups import Holder, dp_groups
+from xsim.plan.layout import Layout
+from xsim.spec.deployment import DeploymentPlan, DeviceGroup
 from xsim.spec.model import ModelSpec
+from xsim.spec.shares import share_cuts
 
-__all__ = ["Bucket", "gradient_buckets"]
+__all__ = ["Bucket", "backward_order", "bucket_elements", "gradient_buckets", "gradient_layout"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,17 @@ class Bucket:
     after: tuple[int, ...]
 
 
+def gradient_layout(group: DeviceGroup, bucket: Bucket) -> Layout:
+    """How ``group`` cuts the gradients of ``bucket`` among its ranks."""
+    layers = len(bucket.layers) if bucket.kind == "dense" else 0
+    return Layout(group.ranks, share_cuts(bucket.size, group.tp, group.tp_shares), layers=layers)
+
+
+def bucket_elements(plan: DeploymentPlan, dtype_bytes: int) -> int | None:
+    """Elements of the largest bucket of more than one layer; None for one bucket per segment."""
+    return None if plan.bucket_bytes is None else plan.bucket_bytes // dtype_bytes
+
+
 def gradient_buckets(model: ModelSpec, holders: Sequence[Holder], most: int | None) -> tuple[Bucket, ...]:
     """All gradient syncs of a deployment, class by class.
 
@@ -38,6 +52,14 @@ def gradient_buckets(model: ModelSpec, holders: Sequence[Holder], most: int | No
         most: Elements of the largest bucket of more than one layer; None for one bucket per segment.
     """
     return (*_dense(model, holders, most), *_ends(model, holders))
+
+
+def backward_order(buckets: Iterable[Bucket]) -> tuple[Bucket, ...]:
+    """``buckets`` in the one order in which all ranks sync when they do one after another: the last layers first.
+
+    That is about the order in which a backward pass completes them (https://arxiv.org/abs/2006.15704 section 3.2.3).
+    """
+    return tuple(sorted(buckets, key=lambda bucket: bucket.layers.start, reverse=True))
 
 
 def _dense(model: ModelSpec, holders: Sequence[Holder], most: int | None) -> Iterator[Bucket]:

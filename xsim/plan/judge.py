@@ -3,8 +3,9 @@
 The tensor is cut at every boundary that a step or a layout mentions. For each (rank, piece) the judge notes a multiset
 of whose contribution lies there: counts, where 2 stands for "more than once". A transfer overwrites the receiver's note
 with the sender's, or adds to it; a collective does what its name says. Nobody may send, or add to, what was never
-written. At the end each rank must hold each contribution exactly once on its own part. A switch has
-no memory: it adds up what it is sent and gives the sum to one rank, or it gives what one rank has sent it to many.
+written; the zeros of a plan are written, and count for nothing. At the end each rank must hold each contribution
+exactly once on its own part. A switch has no memory: it adds up what it is sent and gives the sum to one rank, or it
+gives what one rank has sent it to many.
 
 A plan may not rely on luck: two events that do not wait for each other must not touch the same (rank, piece) in
 conflict. Up to ``EXACT`` events that is proven by ancestor sets; beyond, the plan is executed in several adversarial
@@ -26,9 +27,16 @@ from xsim.errors import PlanError
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CommPlan
 from xsim.plan.layout import Layout
-from xsim.plan.replay import Event, Write, adversarial_orders, check_order, events_of
+from xsim.plan.replay import Event, Write, adversarial_orders, check_order, events_of, zeros_of
 
-__all__ = ["EXACT", "verify_collective", "verify_move", "verify_reduce"]
+__all__ = [
+    "EXACT",
+    "verify_collective",
+    "verify_gather",
+    "verify_move",
+    "verify_reduce",
+    "verify_reduce_scatter",
+]
 
 EXACT = 8192
 
@@ -65,6 +73,41 @@ def verify_reduce(plan: CommPlan | TransferGraph, layouts: Sequence[Layout], ele
     before = [_Holding(rank, span, i) for i, layout in enumerate(layouts) for rank, span in _parts(layout, unit)]
     after = [part for layout in layouts for part in _parts(layout, unit)]
     _judge(plan, before, after, tuple(f"layouts[{i}]" for i in range(len(layouts))))
+
+
+def verify_reduce_scatter(
+    plan: CommPlan | TransferGraph, layouts: Sequence[Layout], shards: Layout, element_bytes: int = 1
+) -> None:
+    """Every rank ends with each layout's contribution once on its shard, which lies in what it holds, or PlanError.
+
+    Args:
+        element_bytes: Of a graph, whose spans are in bytes.
+    """
+    _check_shards(layouts, shards)
+    unit = element_bytes if isinstance(plan, TransferGraph) else 1
+    before = [_Holding(rank, span, i) for i, layout in enumerate(layouts) for rank, span in _parts(layout, unit)]
+    _judge(plan, before, list(_parts(shards, unit)), tuple(f"layouts[{i}]" for i in range(len(layouts))))
+
+
+def verify_gather(
+    plan: CommPlan | TransferGraph, shards: Layout, layouts: Sequence[Layout], element_bytes: int = 1
+) -> None:
+    """Every rank of every layout ends with the data of the shards on what it holds, or PlanError.
+
+    Args:
+        element_bytes: Of a graph, whose spans are in bytes.
+    """
+    _check_shards(layouts, shards)
+    unit = element_bytes if isinstance(plan, TransferGraph) else 1
+    before = [_Holding(rank, span) for rank, span in _parts(shards, unit)]
+    _judge(plan, before, [part for layout in layouts for part in _parts(layout, unit)], ("the data",))
+
+
+def _check_shards(layouts: Sequence[Layout], shards: Layout) -> None:
+    """PlanError unless every shard lies in what its rank holds."""
+    for rank, span in shards.shards():
+        if span and not any(layout.holds(rank, span) for layout in layouts):
+            raise PlanError(f"rank {rank} has the shard {span} and does not hold all of it")
 
 
 def verify_collective(graph: TransferGraph, collective: Collective, element_bytes: int = 1) -> None:
@@ -115,14 +158,14 @@ def _judge(
     after: Sequence[tuple[int, range]],
     contributions: Sequence[str],
 ) -> None:
-    events = events_of(plan)
+    events, zeros = events_of(plan), zeros_of(plan)
     orders: Sequence[Sequence[int]] = [range(len(events))]
     if len(events) <= EXACT:
         check_order(events)
     else:
         orders = adversarial_orders(events)
     for order in orders:
-        notes = _Notes(events, before, after, len(contributions), _switches(plan))
+        notes = _Notes(events, before, after, zeros, len(contributions), _switches(plan))
         for number in order:
             notes.perform(events[number])
         for rank, span in after:
@@ -158,27 +201,33 @@ class _Switch:
 
 
 class _Notes:
-    """Whose contribution lies where: ``counts[rank][piece, contribution]`` is 0, 1 or 2."""
+    """Whose contribution lies where: ``counts[rank][piece, contribution]`` is 0, 1 or 2.
+
+    The last column stands for zeros: something that is there, and of which it does not matter how often.
+    """
 
     def __init__(
         self,
         events: Sequence[Event],
         before: Sequence[_Holding],
         after: Sequence[tuple[int, range]],
+        zeros: Sequence[tuple[int, range]],
         contributions: int,
         switches: frozenset[int],
     ) -> None:
         spans = [write.span for event in events for write in event.writes]
-        spans += [holding.span for holding in before] + [span for _, span in after]
+        spans += [holding.span for holding in before] + [span for _, span in (*after, *zeros)]
         self._cuts = sorted({edge for span in spans for edge in (span.start, span.stop)})
         self._piece = {cut: i for i, cut in enumerate(self._cuts)}
         ranks = {rank for event in events for write in event.writes for rank in (write.rank, *write.sources)}
-        ranks |= {holding.rank for holding in before} | {rank for rank, _ in after}
-        shape = (len(self._cuts), contributions)
+        ranks |= {holding.rank for holding in before} | {rank for rank, _ in (*after, *zeros)}
+        shape = (len(self._cuts), contributions + 1)
         self._counts: dict[int, NDArray[np.uint8]] = {rank: np.zeros(shape, dtype=np.uint8) for rank in ranks}
         self._switches = {switch: _Switch(len(self._cuts)) for switch in switches}
         for holding in before:
             self._at(holding.rank, holding.span)[:, holding.contribution] = 1
+        for rank, span in zeros:
+            self._at(rank, span)[:] = [0] * contributions + [1]
 
     def perform(self, event: Event) -> None:
         """All writes of the event at once, from what was there before it."""
@@ -207,7 +256,7 @@ class _Notes:
 
     def expect_all_once(self, rank: int, span: range, contributions: Sequence[str]) -> None:
         """PlanError unless ``rank`` holds each contribution exactly once all over ``span``."""
-        for piece, contribution in np.argwhere(self._at(rank, span) != 1)[:1]:
+        for piece, contribution in np.argwhere(self._at(rank, span)[:, :-1] != 1)[:1]:
             found = self._at(rank, span)[piece, contribution]
             element = self._cuts[self._piece[span.start] + piece]
             times = "more than once" if found else "not at all"

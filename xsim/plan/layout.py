@@ -41,11 +41,13 @@ class Layout:
         ranks: Holders in tensor order.
         cuts: Boundaries, one more than ranks, from 0 to size; equal neighbours are an empty shard.
         replicated: Every rank holds the whole; ``cuts`` then say who sends which part.
+        layers: Of how many transformer layers the parameters lie in it; 0 for those of none, as a token table.
     """
 
     ranks: tuple[int, ...]
     cuts: tuple[int, ...]
     replicated: bool = False
+    layers: int = 1
 
     def __post_init__(self) -> None:
         if len(self.cuts) != len(self.ranks) + 1 or self.cuts[0] != 0 or len(set(self.ranks)) != len(self.ranks):
@@ -54,9 +56,9 @@ class Layout:
             raise PlanError(f"cuts must not fall: {self}")
 
     @classmethod
-    def even(cls, ranks: tuple[int, ...], size: int, *, replicated: bool = False) -> Layout:
+    def even(cls, ranks: tuple[int, ...], size: int, *, replicated: bool = False, layers: int = 1) -> Layout:
         """Shards as even as can be."""
-        return cls(ranks, even_cuts(size, len(ranks)), replicated)
+        return cls(ranks, even_cuts(size, len(ranks)), replicated, layers)
 
     @property
     def size(self) -> int:

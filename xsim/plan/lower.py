@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -11,21 +11,24 @@ from itertools import accumulate, pairwise
 from xsim.errors import PlanError
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.bodies import Bodies
+from xsim.plan.bound import Bounds
 from xsim.plan.comm import CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Reshard, Schedule, Site
-from xsim.plan.gradients import gradient_buckets
+from xsim.plan.gradients import backward_order, bucket_elements, gradient_buckets, gradient_layout
 from xsim.plan.groups import Holder
-from xsim.plan.judge import verify_move, verify_reduce
+from xsim.plan.judge import verify_gather, verify_move, verify_reduce, verify_reduce_scatter
 from xsim.plan.layout import Layout
 from xsim.plan.route import Order, routes, scheduled
-from xsim.plan.workload import Action, Body, Move, Program, Sync, Workload
+from xsim.plan.shards import shard_layout
+from xsim.plan.workload import Action, Body, Move, Program, Ready, Sync, Workload
+from xsim.plan.zero import Kept, kept_states
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
 from xsim.spec.shares import share_cuts
 
 __all__ = ["lower", "lower_comm"]
 
-Ready = dict[int, tuple[int, ...]]
+Complete = dict[int, tuple[Ready, ...]]
 
 
 def lower(
@@ -49,10 +52,18 @@ def lower(
         PlanError: The judge has found one wrong.
     """
     places = tuple(_places(plan, schedule.order))
-    wires = _Wires(scenario, reshard, collective, site, verify)
+    bounds = Bounds(site.fabric, scenario.dtype_bytes)
+    wires = _Wires(scenario, reshard, collective, site, verify, bounds)
     syncs, ready = _syncs(plan, places, wires)
-    bodies = Bodies(scenario, compute, collective, site, verify)
-    return Workload(_programs(places, bodies, ready), tuple(_moves(plan, places, wires)), syncs)
+    bodies = Bodies(scenario, compute, collective, site, verify, plan.tp_overlap)
+    kept = kept_states(scenario, plan, schedule.order) if plan.zero else {}
+    return Workload(
+        programs=_programs(places, bodies, ready, kept),
+        moves=tuple(_moves(plan, places, wires)),
+        syncs=syncs,
+        serial_sync=plan.serial_sync,
+        blocking_sends=plan.blocking_sends,
+    )
 
 
 def lower_comm(
@@ -87,34 +98,56 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Wires:
-    """How tensors get from layout to layout: the transfers, and the strategy that was chosen if one chose."""
+    """How tensors get from layout to layout: transfers, the strategy that was chosen if one chose, and the bound."""
 
     scenario: Scenario
     reshard: Reshard
     collective: CollectiveAlgorithm
     site: Site
     verify: bool
+    bounds: Bounds
 
-    def move(self, source: Layout, target: Layout) -> tuple[TransferGraph, str]:
+    def move(self, source: Layout, target: Layout) -> tuple[TransferGraph, str, int]:
         plan = self.reshard.move(source, target, self.site)
-        graph = self._lower(plan, [source.ranks + target.ranks])
-        if self.verify:
-            with _blamed(self.reshard, "move", (source, target)):
-                verify_move(plan, source, target)
-                verify_move(graph, source, target, self.scenario.dtype_bytes)
-        return graph, plan.strategy
+        between = (source, target)
+        proven = self._proven("move", plan, (source.ranks + target.ranks,), between, verify_move, source, target)
+        return *proven, self.bounds.move_ps(source, target)
 
-    def reduce(self, layouts: Sequence[Layout]) -> tuple[TransferGraph, str]:
+    def reduce(self, layouts: Sequence[Layout]) -> tuple[TransferGraph, str, int]:
         plan = self.reshard.reduce(layouts, self.site)
-        graph = self._lower(plan, [layout.ranks for layout in layouts])
+        proven = self._proven("reduce", plan, _parties(layouts), layouts, verify_reduce, layouts)
+        return *proven, self.bounds.reduce_ps(layouts)
+
+    def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout) -> tuple[TransferGraph, str, int]:
+        plan, parties = self.reshard.reduce_scatter(layouts, shards, self.site), _parties(layouts)
+        proven = self._proven("reduce_scatter", plan, parties, layouts, verify_reduce_scatter, layouts, shards)
+        return *proven, self.bounds.reduce_scatter_ps(layouts, shards)
+
+    def gather(self, shards: Layout, layouts: Sequence[Layout]) -> tuple[TransferGraph, str, int]:
+        plan = self.reshard.gather(shards, layouts, self.site)
+        proven = self._proven("gather", plan, _parties(layouts), layouts, verify_gather, shards, layouts)
+        return *proven, self.bounds.gather_ps(shards, layouts)
+
+    def _proven(
+        self,
+        method: str,
+        plan: CommPlan,
+        parties: Sequence[Sequence[int]],
+        between: Sequence[Layout],
+        verify: Callable[..., None],
+        *layouts: object,
+    ) -> tuple[TransferGraph, str]:
+        """The transfers of ``plan`` and who chose it, if asked after both have passed ``verify`` on ``layouts``."""
+        graph = lower_comm(plan, parties, collective=self.collective, site=self.site)
         if self.verify:
-            with _blamed(self.reshard, "reduce", layouts):
-                verify_reduce(plan, layouts)
-                verify_reduce(graph, layouts, self.scenario.dtype_bytes)
+            with _blamed(self.reshard, method, between):
+                verify(plan, *layouts)
+                verify(graph, *layouts, self.scenario.dtype_bytes)
         return graph, plan.strategy
 
-    def _lower(self, plan: CommPlan, parties: Sequence[Sequence[int]]) -> TransferGraph:
-        return lower_comm(plan, parties, collective=self.collective, site=self.site)
+
+def _parties(layouts: Sequence[Layout]) -> list[tuple[int, ...]]:
+    return [layout.ranks for layout in layouts]
 
 
 @contextmanager
@@ -134,11 +167,13 @@ def _places(plan: DeploymentPlan, order: Order) -> Iterator[_Place]:
             yield _Place(r, s, g, stage, group, range(*samples), actions)
 
 
-def _programs(places: Sequence[_Place], bodies: Bodies, ready: Sequence[Ready]) -> tuple[Program, ...]:
+def _programs(
+    places: Sequence[_Place], bodies: Bodies, ready: Sequence[Complete], kept: Mapping[int, Kept]
+) -> tuple[Program, ...]:
     programs = []
     for place, own_ready in zip(places, ready, strict=True):
         stage, group = place.spec, place.devices
-        by_action: dict[tuple[str, int], Body] = {("U", 0): bodies.update(stage, group)}
+        by_action: dict[tuple[str, int], Body] = {("U", 0): bodies.update(stage, group, kept)}
         for chunk, layers in enumerate(stage.layers):
             for kind in sorted({action.kind for action in place.actions if action.chunk == chunk}):
                 by_action[kind, chunk] = bodies.micro_batch(kind, stage, group, layers, own_ready)
@@ -146,26 +181,37 @@ def _programs(places: Sequence[_Place], bodies: Bodies, ready: Sequence[Ready]) 
     return tuple(programs)
 
 
-def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tuple[tuple[Sync, ...], list[Ready]]:
-    """The gradient syncs and, of each program, which are ready after the backward pass of which layer."""
+def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tuple[tuple[Sync, ...], list[Complete]]:
+    """The gradient syncs and, of each program, which are ready after the backward pass of which layer.
+
+    With optimizer sharding (ZeRO) each is two: shards of the sums before the update, and of parameters after it. If
+    gradients are sharded too, no rank may keep its own, and there is a first half for every micro-batch (section 5.2 of
+    https://arxiv.org/abs/1910.02054; https://github.com/deepspeedai/DeepSpeed/issues/373).
+    """
     owners = [program for program, place in enumerate(places) for _ in place.spec.layers]
     holders = [Holder(place.devices.ranks, layers) for place in places for layers in place.spec.layers]
     own_bytes = wires.scenario.dtype_bytes
-    most = None if plan.bucket_bytes is None else plan.bucket_bytes // own_bytes
-    syncs: list[Sync] = []
-    ready: list[defaultdict[int, tuple[int, ...]]] = [defaultdict(tuple) for _ in places]
-    for number, bucket in enumerate(gradient_buckets(wires.scenario.model, holders, most)):
+    buckets = gradient_buckets(wires.scenario.model, holders, bucket_elements(plan, own_bytes))
+    if plan.serial_sync:
+        buckets = backward_order(buckets)
+    every = len(buckets) if plan.zero >= 2 else 0
+    before: list[Sync] = []
+    after: list[Sync] = []
+    ready: list[defaultdict[int, tuple[Ready, ...]]] = [defaultdict(tuple) for _ in places]
+    for number, bucket in enumerate(buckets):
         programs = tuple(owners[i] for i in bucket.members)
-        graph, strategy = wires.reduce([_cut(places[program].devices, bucket.size) for program in programs])
-        syncs.append(Sync(programs, bucket.kind, bucket.layers, bucket.size * own_bytes, graph, strategy))
+        layouts = [gradient_layout(places[program].devices, bucket) for program in programs]
+        what = (programs, bucket.kind, bucket.layers, bucket.size * own_bytes)
+        if plan.zero:
+            shards = shard_layout(layouts)
+            before.append(Sync(*what, *wires.reduce_scatter(layouts, shards), does="scatter"))
+            after.append(Sync(*what, *wires.gather(shards, layouts), does="gather"))
+        else:
+            before.append(Sync(*what, *wires.reduce(layouts)))
         for program, layer in zip(programs, bucket.after, strict=True):
-            ready[program][layer] += (number,)
-    return tuple(syncs), [dict(own) for own in ready]
-
-
-def _cut(group: DeviceGroup, size: int) -> Layout:
-    """How the group cuts ``size`` things among its ranks."""
-    return Layout(group.ranks, share_cuts(size, group.tp, group.tp_shares))
+            ready[program][layer] += (Ready(number, every),)
+    times = sum(action.completes and action.chunk == 0 for action in places[0].actions) if every else 1
+    return (*before * times, *after), [dict(own) for own in ready]
 
 
 def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Iterator[Move]:
@@ -198,5 +244,6 @@ def _activation(place: _Place, shared: range, scenario: Scenario) -> Layout:
     model, ranks = scenario.model, place.devices.ranks
     row = len(shared) * model.hidden  # the sequence is the outermost axis
     if place.spec.sequence_parallel:
-        return Layout(ranks, tuple(cut * row for cut in _cut(place.devices, model.seq_len).cuts))
+        cuts = share_cuts(model.seq_len, place.devices.tp, place.devices.tp_shares)
+        return Layout(ranks, tuple(cut * row for cut in cuts))
     return Layout.even(ranks, model.seq_len * row, replicated=True)

@@ -1,20 +1,23 @@
 """What each rank must hold at its fullest, and whether it fits.
 
 Weights, gradients and optimizer states as in ZeRO (https://arxiv.org/abs/1910.02054 section 3.1: 16 bytes a parameter
-for Adam in 16 bits); activations by what each operator keeps for its backward pass. With fused attention and without
-dropout masks that is, per layer, the ``s b h (34 + 5 a s / h)`` of Korthikanti et al. (https://arxiv.org/abs/2205.05198
-table 2) without its score term and its masks, ``32 s b h``, and 4 bytes per token and head; tensor and sequence
-parallelism divide it as there. The framework's own memory and fragmentation are not counted.
+for Adam in 16 bits; section 5: sharding leaves each of N data-parallel ranks 4 + 12 / N of them, or 2 + 14 / N with the
+gradients, of which one bucket at a time is whole); activations by what each operator keeps for its backward pass. With
+fused attention and without dropout masks that is, per layer, the ``s b h (34 + 5 a s / h)`` of Korthikanti et al.
+(https://arxiv.org/abs/2205.05198 table 2) without its score term and its masks, ``32 s b h``, and 4 bytes per token and
+head; tensor and sequence parallelism divide it as there. The framework's own memory and fragmentation are not counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from xsim.plan.operators import ShardedOperator, layer_operators, like_layer, optimizer_state_bytes
 from xsim.plan.route import Order, scheduled
 from xsim.plan.workload import Action
+from xsim.plan.zero import kept_states
 from xsim.spec.cluster import rank_devices
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.model import ModelSpec
@@ -30,7 +33,8 @@ class RankMemory:
 
     Attributes:
         activation_bytes: Kept for the backward passes of all micro-batches in flight.
-        workspace_bytes: What its widest operator reads and writes.
+        workspace_bytes: What its widest operator reads and writes, and of sharded gradients the largest bucket, which
+            is whole before it is cut.
     """
 
     weight_bytes: int
@@ -77,6 +81,9 @@ class Load:
     Attributes:
         layers: Of each virtual stage, mirrored ones included.
         actions: Of its schedule; they say how many micro-batches are in flight.
+        zero: What data-parallel ranks share out.
+        kept: With ``zero``, per rank the part of its parameters whose states it keeps.
+        bucket: Parameters of its largest gradient bucket, over ``tp``.
     """
 
     layers: tuple[Sequence[int], ...]
@@ -85,6 +92,9 @@ class Load:
     shares: tuple[float, ...]
     sequence_parallel: bool
     actions: tuple[Action, ...]
+    zero: int = 0
+    kept: tuple[Fraction, ...] = ()
+    bucket: int = 0
 
 
 def deployment_memory(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Verdict:
@@ -97,7 +107,7 @@ def deployment_memory(scenario: Scenario, plan: DeploymentPlan, order: Order) ->
     needs: dict[int, RankMemory] = {}
     places: dict[int, tuple[str, Load]] = {}
     known: dict[tuple[object, ...], list[RankMemory]] = {}
-    for path, load, key, ranks in _loads(plan, order):
+    for path, load, key, ranks in _loads(scenario, plan, order):
         if key not in known:
             known[key] = [rank_memory(scenario, load, index) for index in range(load.tp)]
         needs.update(zip(ranks, known[key], strict=True))
@@ -126,16 +136,18 @@ def rank_memory(scenario: Scenario, load: Load, index: int) -> RankMemory:
     model, own = scenario.model, scenario.dtype_bytes
     held = share_cuts(model.held_parameters(_each(load.layers)), load.tp, load.shares)
     parameters = held[index + 1] - held[index]
+    sharded = int(parameters * load.kept[index]) if load.zero else parameters
+    bucket = -(-load.bucket // load.tp) if load.zero >= 2 else 0
     alike = {layer: like_layer(model, layer) for layer in _each(load.layers)}
     operators = {like: _operators(scenario, load, like, index) for like in set(alike.values())}
     kept = {like: sum(operator.kept_bytes for operator in some) for like, some in operators.items()}
     widest = max(operator.moved_bytes for some in operators.values() for operator in some)
     return RankMemory(
         weight_bytes=parameters * own,
-        gradient_bytes=parameters * own,
-        optimizer_bytes=parameters * optimizer_state_bytes(scenario.optimizer, scenario.precision),
+        gradient_bytes=(sharded if load.zero >= 2 else parameters) * own,
+        optimizer_bytes=sharded * optimizer_state_bytes(scenario.optimizer, scenario.precision),
         activation_bytes=_peak_kept(load, [sum(kept[alike[layer]] for layer in part) for part in load.layers]),
-        workspace_bytes=widest,
+        workspace_bytes=widest + bucket * own,
     )
 
 
@@ -172,14 +184,24 @@ def _each(parts: tuple[Sequence[int], ...]) -> Iterator[int]:
     return (layer for part in parts for layer in part)
 
 
-def _loads(plan: DeploymentPlan, order: Order) -> Iterator[tuple[str, Load, tuple[object, ...], tuple[int, ...]]]:
+def _loads(
+    scenario: Scenario, plan: DeploymentPlan, order: Order
+) -> Iterator[tuple[str, Load, tuple[object, ...], tuple[int, ...]]]:
     """Of every device group: its path, its load, a key that equal loads share, and its ranks."""
+    kept = kept_states(scenario, plan, order) if plan.zero else {}
     for r, s, stage, actions in scheduled(plan, order):
         replica = plan.replicas[r]
         place = (s, len(replica.stages), replica.micro_batches)
         for g, group in enumerate(stage.groups):
             held = (stage.layers, group.samples, group.tp, group.tp_shares, stage.sequence_parallel)
-            yield f"replicas[{r}].stages[{s}].groups[{g}]", Load(*held, actions), (place, *held), group.ranks
+            load = Load(*held, actions)
+            if plan.zero:
+                own = [kept[rank] for rank in group.ranks]
+                parts = tuple(Fraction(each.parameters, max(each.held, 1)) for each in own)
+                whole = max(each.bucket for each in own) * group.tp
+                load = replace(load, zero=plan.zero, kept=parts, bucket=whole)
+            key = (place, *held, load.kept, load.bucket)
+            yield f"replicas[{r}].stages[{s}].groups[{g}]", load, key, group.ranks
 
 
 def _advice(scenario: Scenario, load: Load, has_bytes: int) -> str:
@@ -203,7 +225,8 @@ def _changes(model: ModelSpec, load: Load) -> Iterator[tuple[Load, str]]:
         yield replace(load, layers=less), f"move {fewer} of its layers to another stage"
     for tp in (load.tp * 2, load.tp * 4, load.tp * 8):
         if tp <= model.heads:
-            yield replace(load, tp=tp, shares=()), f"spread its layers over {tp} ranks"
+            kept = (max(load.kept),) * tp if load.zero else ()
+            yield replace(load, tp=tp, shares=(), kept=kept), f"spread its layers over {tp} ranks"
 
 
 def _gb(size_bytes: int) -> str:

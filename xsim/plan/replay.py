@@ -13,7 +13,7 @@ from xsim.errors import PlanError
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CommPlan, Step, Transfer
 
-__all__ = ["Event", "Write", "adversarial_orders", "check_order", "events_of"]
+__all__ = ["Event", "Write", "adversarial_orders", "check_order", "events_of", "zeros_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,19 @@ def events_of(plan: CommPlan | TransferGraph) -> tuple[Event, ...]:
     return tuple(_unroll(plan) if isinstance(plan, TransferGraph) else _steps(plan))
 
 
+def zeros_of(plan: CommPlan | TransferGraph) -> tuple[tuple[int, range], ...]:
+    """(rank, span) where zeros lie before the first event of ``plan``, in its units."""
+    if isinstance(plan, TransferGraph):
+        return plan.zeros
+    return tuple((part.rank, part.span) for part in plan.zeros)
+
+
 def _steps(plan: CommPlan) -> Iterator[Event]:
+    checked: tuple[int, ...] = ()
     for number, step in enumerate(plan.steps):
-        _check_earlier("step", number, step.after)
+        if step.after is not checked:
+            checked = step.after
+            _check_earlier("step", number, checked)
         writes = _transfer(step) if isinstance(step, Transfer) else _collective(step)
         yield Event(f"step {number}", step.after, step, tuple(write for write in writes if write.span))
 
@@ -141,11 +151,14 @@ def check_order(events: Sequence[Event]) -> None:
     """
     cuts = sorted({edge for event in events for w in event.writes for edge in (w.span.start, w.span.stop)})
     ancestors: list[int] = []
+    shared: tuple[int, ...] = ()
+    before = 0
     by_access: dict[str, defaultdict[tuple[int, int], int]] = {a: defaultdict(int) for a in _CLASHES}
     for number, event in enumerate(events):
-        before = 0
-        for wait in event.waits:
-            before |= ancestors[wait] | 1 << wait
+        if event.waits is not shared:  # the steps of a phase have one tuple between them, as long as all before
+            shared, before = event.waits, 0
+            for wait in shared:
+                before |= ancestors[wait] | 1 << wait
         ancestors.append(before)
         touches = [
             (access, (rank, cuts[i]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from xsim.fabric.transfers import TransferGraph
 from xsim.spec.deployment import DeviceGroup
@@ -67,17 +68,30 @@ class Collect:
 
     Attributes:
         kind: Operator kind that it belongs to.
+        beside: Work that begins with it and runs side by side; the group goes on when both have ended.
     """
 
     kind: str
     graph: TransferGraph
+    beside: Compute | None = None
+
+    @property
+    def beside_ps(self) -> int:
+        """What the slowest rank does beside it takes."""
+        return max(self.beside.durations_ps) if self.beside else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The group's part of gradient sync number ``sync`` is complete; counts in the last micro-batch only."""
+    """The group's part of gradient sync number ``sync`` is complete; counts in the last micro-batch only.
+
+    Attributes:
+        every: If above 0 it counts in all micro-batches: in the n-th to pass, from 0, for sync number
+            ``sync + every * n``.
+    """
 
     sync: int
+    every: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,6 +119,14 @@ class Program:
     actions: tuple[Action, ...]
     bodies: Mapping[tuple[str, int], Body]
 
+    def completions(self) -> dict[int, tuple[int, bool]]:
+        """By number of each action that completes gradients: how many of its chunk did before, and if none follows."""
+        numbers: dict[int, list[int]] = {}
+        for number, action in enumerate(self.actions):
+            if action.completes:
+                numbers.setdefault(action.chunk, []).append(number)
+        return {number: (turn, turn + 1 == len(own)) for own in numbers.values() for turn, number in enumerate(own)}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Move:
@@ -116,7 +138,8 @@ class Move:
 
     Attributes:
         kind: ``F`` activations, ``B`` their gradients.
-        strategy: Which resharding strategy was taken, where one chose among others.
+        strategy: Which way was taken, where the resharding strategy has several (see ``CommPlan``).
+        bound_ps: No plan takes less (``xsim.plan.bound``).
     """
 
     source: int
@@ -126,18 +149,23 @@ class Move:
     target_chunk: int
     graph: TransferGraph
     strategy: str = ""
+    bound_ps: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sync:
-    """One gradient synchronisation.
+    """One gradient synchronisation, or what optimizer sharding makes of it.
 
     Attributes:
-        programs: Its members as program numbers; member i is party i of the graph.
+        programs: Its members as program numbers; member i is party i of the graph. They come to it when their gradients
+            are complete, to a gather when they have updated.
         kind: ``dense``, ``embedding`` or ``head``: the parameter class.
         layers: Which layers' gradients.
         size_bytes: Of the gradient, over one whole copy.
-        strategy: Which resharding strategy was taken, where one chose among others.
+        strategy: Which way was taken, where the resharding strategy has several (see ``CommPlan``).
+        bound_ps: No plan takes less (``xsim.plan.bound``).
+        does: ``sum`` gives every member the sum of the gradients; ``scatter`` each rank that of its shard, and
+            ``gather`` all members the parameters that the ranks have updated on their shards.
     """
 
     programs: tuple[int, ...]
@@ -146,12 +174,22 @@ class Sync:
     size_bytes: int
     graph: TransferGraph
     strategy: str = ""
+    bound_ps: int = 0
+    does: Literal["sum", "scatter", "gather"] = "sum"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """Programs in order of replica, stage, group, and the traffic between them."""
+    """Programs in order of replica, stage, group, and the traffic between them.
+
+    Attributes:
+        serial_sync: A program takes part in its syncs one after the other, in order of their number; else in each as
+            soon as its gradients are complete.
+        blocking_sends: A program that has sent something goes on when it has arrived; else at once.
+    """
 
     programs: tuple[Program, ...]
     moves: tuple[Move, ...]
     syncs: tuple[Sync, ...]
+    serial_sync: bool = False
+    blocking_sends: bool = False

@@ -22,9 +22,10 @@ class Course:
         graphs: Of the collectives, n.
         starts_ps, ends_ps: When each begins and ends, alone on its links, n.
         spans_ps: The same as rows (begin, end), n x 2.
-        resume_ps: Where it stands after the first k collectives: 0, then ``ends_ps``; n + 1.
+        beside_ps: What is done beside each takes, n.
+        resume_ps: Where it stands after the first k collectives and what is done beside them, from 0; n + 1.
         least_ps: What lies before that point takes at least this long, whatever else is on the wires, n + 1.
-        ready: (sync, collectives before it, instant) of each gradient that the body completes.
+        ready: (announcement, collectives before it, instant) of each gradient that the body completes.
         duration_ps: Of the whole.
         least_total_ps: The least that the whole takes.
     """
@@ -33,9 +34,10 @@ class Course:
     starts_ps: tuple[int, ...]
     ends_ps: tuple[int, ...]
     spans_ps: NDArray[np.int64]
+    beside_ps: tuple[int, ...]
     resume_ps: tuple[int, ...]
     least_ps: tuple[int, ...]
-    ready: tuple[tuple[int, int, int], ...]
+    ready: tuple[tuple[Ready, int, int], ...]
     duration_ps: int
     least_total_ps: int
 
@@ -43,6 +45,19 @@ class Course:
     def collects_ps(self) -> tuple[int, ...]:
         """What each collective takes."""
         return tuple(end - start for start, end in zip(self.starts_ps, self.ends_ps, strict=True))
+
+    def completes(self, turn: int, last: bool) -> list[tuple[int, int, int]]:
+        """(sync, collectives before it, instant) of each gradient that is complete with this micro-batch.
+
+        Args:
+            turn: How many have completed these layers before.
+            last: It is the last one that does.
+        """
+        return [
+            (step.sync + step.every * turn, collects, at_ps)
+            for step, collects, at_ps in self.ready
+            if last or step.every
+        ]
 
 
 def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Callable[[TransferGraph], int]) -> Course:
@@ -53,8 +68,9 @@ def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Cal
         solo_ps: What a collective takes alone on its links.
         least_ps: What it takes at least, in any company.
     """
-    graphs, starts, ends, least = list[TransferGraph](), list[int](), list[int](), [0]
-    ready: list[tuple[int, int, int]] = []
+    graphs, starts, ends, beside = list[TransferGraph](), list[int](), list[int](), list[int]()
+    resume, least = [0], [0]
+    ready: list[tuple[Ready, int, int]] = []
     now_ps = sure_ps = 0
     for step in body.steps:
         if isinstance(step, Compute):
@@ -62,20 +78,23 @@ def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Cal
             now_ps += slowest
             sure_ps += slowest
         elif isinstance(step, Ready):
-            ready.append((step.sync, len(graphs), now_ps))
+            ready.append((step, len(graphs), now_ps))
         elif isinstance(step, Collect):
             graphs.append(step.graph)
             starts.append(now_ps)
-            now_ps += solo_ps(step.graph)
-            sure_ps += least_ps(step.graph)
-            ends.append(now_ps)
+            beside.append(step.beside_ps)
+            ends.append(now_ps + solo_ps(step.graph))
+            now_ps = max(ends[-1], now_ps + step.beside_ps)
+            sure_ps += max(least_ps(step.graph), step.beside_ps)
+            resume.append(now_ps)
             least.append(sure_ps)
     return Course(
         graphs=tuple(graphs),
         starts_ps=tuple(starts),
         ends_ps=tuple(ends),
         spans_ps=np.array([starts, ends], dtype=np.int64).T,
-        resume_ps=(0, *ends),
+        beside_ps=tuple(beside),
+        resume_ps=tuple(resume),
         least_ps=tuple(least),
         ready=tuple(ready),
         duration_ps=now_ps,

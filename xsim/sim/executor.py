@@ -27,8 +27,10 @@ from xsim.fabric.transfers import TransferGraph
 from xsim.plan.workload import Action, Body, Move, Program, Workload
 from xsim.sim.contracts import Network
 from xsim.sim.course import Course, course_of
+from xsim.sim.due import Due
 from xsim.sim.folding import Folding
 from xsim.sim.kernels.never import LONGEST_PS
+from xsim.sim.syncs import Syncs
 from xsim.sim.timeline import Log, Timeline
 from xsim.units import PS_PER_S
 
@@ -90,15 +92,6 @@ def _too_long() -> SpecError:
     )
 
 
-class _Due(simpy.Event):
-    """An event whose instant the network tells; it is set off as SimPy's own Timeout sets itself off."""
-
-    def come_in(self, delay_ps: int) -> None:
-        """Happen ``delay_ps`` from now."""
-        self._ok, self._value = True, None
-        self.env.schedule(self, delay=delay_ps)
-
-
 class _Run:
     """The state of one execution."""
 
@@ -112,20 +105,14 @@ class _Run:
         self.folded: Counter[TransferGraph] = Counter()
         self.folded_bodies: Counter[Body] = Counter()
         self.moving: dict[int, Move] = {}  # per handle
-        self.waiting: dict[tuple[int, int], _Due] = {}
         self.outgoing: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
         self.incoming: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
         for move in workload.moves:
             self.outgoing[move.source, move.kind, move.source_chunk].append(move)
             self.incoming[move.target, move.kind, move.target_chunk].append(move)
-        self.arrivals: dict[tuple[Move, int], _Due] = {}
-        self.sync_handles = [network.submit(sync.graph) for sync in workload.syncs]
-        self.sync_ends: dict[int, list[_Due]] = defaultdict(list)
-        for number, sync in enumerate(workload.syncs):
-            for member, program in enumerate(sync.programs):
-                end = self.waiting[self.sync_handles[number], member] = _Due(self.env)
-                end.callbacks.append(partial(self._left, number, member))
-                self.sync_ends[program].append(end)
+        self.arrivals: dict[tuple[Move, int], Due] = {}
+        self.syncs = Syncs(workload, network, self.env, self.log, folding)
+        self.waiting = self.syncs.waiting
 
     @property
     def now_ps(self) -> int:
@@ -160,36 +147,44 @@ class _Run:
     def device_group(self, index: int) -> Steps:
         """One device group, walking its program: wait for the input, compute, hand on; then sync and update."""
         program = self.workload.programs[index]
-        last = {action.chunk: action for action in program.actions if action.completes}
+        completions = program.completions()
         for number, action in enumerate(program.actions):
             self.position[index] = action
             for move in self.incoming.get((index, action.carries, action.chunk), ()):
                 yield self._arrival(move, action.micro_batch)
                 del self.arrivals[move, action.micro_batch]
-            yield from self._perform(index, program, number, action, last.get(action.chunk) == action)
+            yield from self._perform(index, program, number, action, completions.get(number))
             if self.folding:
                 self.folding.stands(index, number + 1, 0, self.now_ps)
-            self._hand_on(index, action)
+            sent = self._hand_on(index, action)
+            if sent and self.workload.blocking_sends:
+                yield self.env.all_of(sent)
         self.position[index] = "its gradient syncs"
         self.log.reached_ps[index] = self.now_ps
-        yield self.env.all_of(self.sync_ends[index])
+        yield self.env.all_of(self.syncs.ends(index))
         self.log.synced_ps[index] = self.now_ps
-        yield from self._perform(index, program, len(program.actions), Action("U", 0), ready=False)
+        yield from self._perform(index, program, len(program.actions), Action("U", 0), None)
+        self.position[index] = "its gathers of parameters"
+        yield self.env.all_of(self.syncs.gather(index))
+        self.log.ended_ps[index] = self.now_ps
 
-    def _perform(self, index: int, program: Program, number: int, action: Action, ready: bool) -> Steps:
+    def _perform(
+        self, index: int, program: Program, number: int, action: Action, completion: tuple[int, bool] | None
+    ) -> Steps:
         """One action: as far as its links are surely quiet in one timeout, else collective by collective."""
         body = program.bodies[action.kind, action.chunk]
         course = self.courses[body]
-        announced = 0 if ready else len(course.ready)
+        complete = course.completes(*completion) if completion and course.ready else ()
+        announced = 0
         start_ps = now_ps = self.now_ps
         collects: list[Ints] = []
         done = 0
         while True:
             shift_ps = now_ps - course.resume_ps[done]
             ahead = self._foldable(index, number, course, done, now_ps)
-            while announced < len(course.ready) and course.ready[announced][1] <= ahead:
-                sync, _, at_ps = course.ready[announced]
-                self._release(sync, index, shift_ps + at_ps)
+            while announced < len(complete) and complete[announced][1] <= ahead:
+                sync, _, at_ps = complete[announced]
+                self.syncs.release(sync, index, shift_ps + at_ps)
                 announced += 1
             if ahead == len(course.graphs) and not collects:
                 break
@@ -198,11 +193,13 @@ class _Run:
             if ahead == len(course.graphs):
                 break
             if ahead > done:
-                yield self.env.timeout(shift_ps + course.ends_ps[ahead - 1] - now_ps)
+                yield self.env.timeout(shift_ps + course.resume_ps[ahead] - now_ps)
             else:
                 at_ps = shift_ps + course.starts_ps[done]
                 yield from self._collect(course.graphs[done], at_ps)
                 collects.append(np.array([[at_ps, self.now_ps]], dtype=np.int64))
+                if at_ps + course.beside_ps[done] > self.now_ps:
+                    yield self.env.timeout(at_ps + course.beside_ps[done] - self.now_ps)
                 ahead += 1
             done, now_ps = ahead, self.now_ps
         yield self.env.timeout(shift_ps + course.duration_ps - now_ps)
@@ -230,36 +227,25 @@ class _Run:
     def _collect(self, graph: TransferGraph, at_ps: int) -> Steps:
         """Take part in a collective from ``at_ps`` on; the network is told ahead, so that only its end is awaited."""
         handle = self.network.submit(graph)
-        done = self.waiting[handle, 0] = _Due(self.env)
+        done = self.waiting[handle, 0] = Due(self.env)
         self.network.release(handle, 0, at_ps)
         yield done
 
-    def _hand_on(self, index: int, action: Action) -> None:
-        """Submit what the end of ``action`` makes available to other stages."""
+    def _hand_on(self, index: int, action: Action) -> list[Due]:
+        """Submit what the end of ``action`` makes available to other stages; its arrivals there."""
+        sent = []
         for move in self.outgoing.get((index, action.carries, action.chunk), ()):
             handle = self.network.submit(move.graph)
-            self.waiting[handle, 0] = self._arrival(move, action.micro_batch)
+            arrival = self.waiting[handle, 0] = self._arrival(move, action.micro_batch)
+            sent.append(arrival)
             if self.folding:
                 self.folding.submitted(move, handle, self.now_ps)
                 self.moving[handle] = move
             self.network.release(handle, 0, self.now_ps)
+        return sent
 
-    def _arrival(self, move: Move, micro_batch: int) -> _Due:
+    def _arrival(self, move: Move, micro_batch: int) -> Due:
         """What the target waits for; made by whichever side comes first."""
         if (move, micro_batch) not in self.arrivals:
-            self.arrivals[move, micro_batch] = _Due(self.env)
+            self.arrivals[move, micro_batch] = Due(self.env)
         return self.arrivals[move, micro_batch]
-
-    def _release(self, sync: int, index: int, at_ps: int) -> None:
-        """Program ``index`` has its gradients for ``sync`` from ``at_ps`` on."""
-        member = self.workload.syncs[sync].programs.index(index)
-        self.log.released_ps[sync][member] = at_ps
-        self.network.release(self.sync_handles[sync], member, at_ps)
-        if self.folding:
-            self.folding.released(sync, member, at_ps)
-
-    def _left(self, sync: int, member: int, _: simpy.Event) -> None:
-        """A member of ``sync`` has the result."""
-        self.log.done_ps[sync][member] = self.now_ps
-        if self.folding:
-            self.folding.left(sync)

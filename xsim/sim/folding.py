@@ -6,7 +6,7 @@ what they take alone, and the executor folds them into one timeout. Others that 
 - collectives of another group: nothing is folded;
 - pipeline transfers: from their submission, at the end of an action of their source, plus what must reach the group
   before they use one of its links (alone on the wires: they are not faster in company), to their end;
-- gradient syncs: from the moment their first member has come to them, to their end.
+- gradient syncs, and gathers of parameters: from the moment their first member has come to them, to their end.
 
 A source or member cannot be there before it has done what lies before that point in its program. What that takes at
 least, under any contention, is the time of the computations and of those collectives whose own rows share no link.
@@ -44,7 +44,11 @@ class Folding:
             _ready_ps(program, courses, before)
             for program, before in zip(workload.programs, self._before_ps, strict=True)
         ]
-        self._released_ps: list[list[int | None]] = [[None] * len(sync.programs) for sync in workload.syncs]
+        for number, sync in enumerate(workload.syncs):
+            for index in sync.programs if sync.does == "gather" else ():
+                update = courses[workload.programs[index].bodies["U", 0]]
+                self._ready_ps[index][number] = self._before_ps[index][-1] + update.least_total_ps
+        self._joined_ps: list[list[int | None]] = [[None] * len(sync.programs) for sync in workload.syncs]
         self._open = [len(sync.programs) for sync in workload.syncs]
         meetings = _Meetings(workload, fabric, contends=contends)
         self._crowded = meetings.crowded
@@ -87,9 +91,9 @@ class Folding:
         for program, _ in self._met_by[move]:
             del self._touching_ps[program][handle]
 
-    def released(self, sync: int, member: int, at_ps: int) -> None:
-        """A member comes to ``sync`` at ``at_ps``."""
-        self._released_ps[sync][member] = at_ps
+    def joined(self, sync: int, member: int, at_ps: int) -> None:
+        """A member takes part in ``sync`` from ``at_ps`` on."""
+        self._joined_ps[sync][member] = at_ps
 
     def left(self, sync: int) -> None:
         """A member has left ``sync``."""
@@ -100,8 +104,8 @@ class Folding:
         if not self._open[sync]:
             return _NEVER_PS
         return min(
-            self._origin_ps[program] + self._ready_ps[program][sync] if released is None else released
-            for program, released in zip(self._syncs[sync].programs, self._released_ps[sync], strict=True)
+            self._origin_ps[program] + self._ready_ps[program][sync] if joined is None else joined
+            for program, joined in zip(self._syncs[sync].programs, self._joined_ps[sync], strict=True)
         )
 
 
@@ -174,12 +178,12 @@ def _next_ends_ps(workload: Workload, before_ps: Sequence[Sequence[int]]) -> dic
 
 
 def _ready_ps(program: Program, courses: Mapping[Body, Course], before_ps: Sequence[int]) -> dict[int, int]:
-    """Per sync, the least time of ``program`` from its start until its gradients are complete."""
-    last = {action.chunk: number for number, action in enumerate(program.actions) if action.completes}
+    """Per sync before the update, the least time of ``program`` from its start until its gradients are complete."""
     found: dict[int, int] = {}
-    for chunk, number in last.items():
-        course = courses[program.bodies[program.actions[number].kind, chunk]]
-        for sync, collects, at_ps in course.ready:
+    for number, completion in program.completions().items():
+        action = program.actions[number]
+        course = courses[program.bodies[action.kind, action.chunk]]
+        for sync, collects, at_ps in course.completes(*completion):
             since_ps = at_ps - course.resume_ps[collects]
             found[sync] = before_ps[number] + course.least_ps[collects] + since_ps
     return found

@@ -30,9 +30,13 @@ class Timeline:
         walk: Row of ``collects`` for an action that was walked at least in part, -1 if it was folded as a whole, A.
         collects: Per walked action all of its collectives in order, as (start, end) rows, n x 2.
         folded: Per body that was folded as a whole, the durations of its collectives in order.
-        reached_ps: When each program had ended its last backward and began to wait for its gradient syncs, P.
+        reached_ps: When each program had ended its last backward, and with blocking sends what it sent had arrived, and
+            it began to wait for its gradient syncs, P.
         synced_ps: When all of its gradient syncs were done; ``reached_ps`` if it has none, P.
-        released_ps: Per sync, when each member's gradients were complete, in the sync's member order.
+        ended_ps: When each program had ended: its update, and its gathers of parameters if it has any, P.
+        released_ps: Per sync, when each member's gradients were complete, for a gather when it had updated, in the
+            sync's member order.
+        joined_ps: Per sync, from when on each member took part: then, or where syncs are serial when its turn came.
         done_ps: Per sync, when each member had the result.
         makespan_ps: When the last program ended: the training time.
     """
@@ -48,7 +52,9 @@ class Timeline:
     folded: Mapping[Body, tuple[int, ...]]
     reached_ps: Ints
     synced_ps: Ints
+    ended_ps: Ints
     released_ps: tuple[Ints, ...]
+    joined_ps: tuple[Ints, ...]
     done_ps: tuple[Ints, ...]
     makespan_ps: int
 
@@ -61,8 +67,9 @@ class Log:
 
     def __init__(self, workload: Workload) -> None:
         programs = len(workload.programs)
-        self.reached_ps, self.synced_ps = [-1] * programs, [-1] * programs
+        self.reached_ps, self.synced_ps, self.ended_ps = [-1] * programs, [-1] * programs, [-1] * programs
         self.released_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
+        self.joined_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
         self.done_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
         self._rows: list[tuple[int, str, int, int, int, int, int]] = []
         self._collects: list[Ints] = []
@@ -91,7 +98,9 @@ class Log:
             folded=folded,
             reached_ps=np.array(self.reached_ps, dtype=np.int64),
             synced_ps=np.array(self.synced_ps, dtype=np.int64),
+            ended_ps=np.array(self.ended_ps, dtype=np.int64),
             released_ps=tuple(np.array(times, dtype=np.int64) for times in self.released_ps),
+            joined_ps=tuple(np.array(times, dtype=np.int64) for times in self.joined_ps),
             done_ps=tuple(np.array(times, dtype=np.int64) for times in self.done_ps),
-            makespan_ps=int(ints[4].max()),
+            makespan_ps=max(self.ended_ps),
         )

@@ -164,8 +164,9 @@ class DeploymentPlan:
         bucket_bytes: Largest gradient bucket; absent: one bucket per data-parallel group.
         zero: What data-parallel ranks hold a part of instead of a copy (ZeRO, https://arxiv.org/abs/1910.02054): 0
             nothing, 1 the optimizer states, 2 the gradients too, 3 the weights too.
-        serial_sync: A rank in several data-parallel groups syncs with one after the other instead of all at once.
-        blocking_sends: A group waits until what it sends to the next stage has arrived, instead of computing on.
+        serial_sync: A rank in several data-parallel groups syncs with one after the other, last layers first, and not
+            with all at once.
+        blocking_sends: A group waits until what it sends to another stage has arrived, instead of computing on.
         tp_overlap: A collective of a device group runs beside the product that it feeds or follows.
     """
 

@@ -107,8 +107,17 @@ def _check_simulated(plan: DeploymentPlan) -> None:
         if group.cp > 1:
             problem = "context parallelism is not simulated yet"
             raise SpecError(f"deployment.{path}.cp", group.cp, problem, "write cp: 1")
-    if plan.zero:
-        raise SpecError("deployment.zero", plan.zero, "ZeRO is not simulated yet", "write zero: 0")
-    for name in ("serial_sync", "blocking_sends", "tp_overlap"):
-        if getattr(plan, name):
-            raise SpecError(f"deployment.{name}", True, "it is not simulated yet", "write false")
+    if plan.zero == 3:
+        raise SpecError("deployment.zero", 3, "sharded weights are not simulated yet", "write 0, 1 or 2")
+    if plan.zero == 2:
+        _check_equal_counts(plan)
+
+
+def _check_equal_counts(plan: DeploymentPlan) -> None:
+    """Sharded gradients are summed micro-batch by micro-batch, so that all replicas need as many."""
+    count = plan.replicas[0].micro_batches
+    for r, replica in enumerate(plan.replicas):
+        if replica.micro_batches != count:
+            problem = f"replicas[0] has {count}, and with zero: 2 gradients are summed after every micro-batch"
+            path = f"deployment.replicas[{r}].micro_batches"
+            raise SpecError(path, replica.micro_batches, problem, "give all replicas as many, or write zero: 1")

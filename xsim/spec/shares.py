@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -28,7 +29,7 @@ def share_cuts(size: int, parts: int, shares: Sequence[float] = ()) -> tuple[int
 
 @lru_cache(maxsize=256)
 def _cumulated(shares: tuple[float, ...]) -> tuple[int, ...]:
-    """Sums of the shares so far, from 0 on, in their smallest common unit."""
-    exact = [Fraction(share) for share in shares]
-    unit = max(share.denominator for share in exact)  # of floats, a power of two: all others divide it
+    """Sums of the shares so far, from 0 on, in a common unit; 0.8 is 4/5, as it is written."""
+    exact = [Fraction(repr(share)) for share in shares]
+    unit = math.lcm(*(share.denominator for share in exact))
     return (0, *accumulate(int(share * unit) for share in exact))

@@ -28,6 +28,7 @@ class Uniform:
         chunks: Virtual stages of each stage, which hold the layers in turn; more than one needs a schedule for them.
         micro_batch: Samples of one micro-batch.
         sequence_parallel: Cut activations between operators over the sequence.
+        zero, serial_sync, blocking_sends, tp_overlap: Of the deployment, as they are.
     """
 
     tp: int = 0
@@ -35,6 +36,10 @@ class Uniform:
     chunks: int = 1
     micro_batch: int = 1
     sequence_parallel: bool = False
+    zero: int = 0
+    serial_sync: bool = False
+    blocking_sends: bool = False
+    tp_overlap: bool = False
 
     def __post_init__(self) -> None:
         at_least(self, "tp", 0)
@@ -58,6 +63,10 @@ class Uniform:
                 )
                 for r in range(dp)
             ),
+            zero=self.zero,
+            serial_sync=self.serial_sync,
+            blocking_sends=self.blocking_sends,
+            tp_overlap=self.tp_overlap,
         )
 
     def _stage(self, first: int, tp: int, layers: tuple[range, ...]) -> Stage:

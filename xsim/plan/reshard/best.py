@@ -36,8 +36,14 @@ class Best:
     def reduce(self, layouts: Sequence[Layout], site: Site) -> CommPlan:
         return self._fastest(site, lambda strategy: strategy.reduce(layouts, site))
 
+    def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout, site: Site) -> CommPlan:
+        return self._fastest(site, lambda strategy: strategy.reduce_scatter(layouts, shards, site))
+
+    def gather(self, shards: Layout, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        return self._fastest(site, lambda strategy: strategy.gather(shards, layouts, site))
+
     def _fastest(self, site: Site, plan_of: Callable[[Reshard], CommPlan]) -> CommPlan:
-        plans = (replace(plan_of(strategy), strategy=name) for name, strategy in self._others(site))
+        plans = (_named(plan_of(strategy), name) for name, strategy in self._others(site))
         return min(plans, key=lambda plan: site.price(plan, site.element_bytes))
 
     def _others(self, site: Site) -> Iterator[tuple[str, Reshard]]:
@@ -45,3 +51,8 @@ class Best:
             strategy = site.reshard(name)
             if not isinstance(strategy, Best):
                 yield name, strategy
+
+
+def _named(plan: CommPlan, name: str) -> CommPlan:
+    """The plan with the name of its strategy, and which of its ways that took."""
+    return replace(plan, strategy=f"{name}, {plan.strategy}" if plan.strategy else name)

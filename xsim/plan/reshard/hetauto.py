@@ -45,6 +45,36 @@ class HetAuto:
             [step for layout in layouts for step in complete(layout)],
         )
 
+    def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout, site: Site) -> CommPlan:
+        leaders = _leaders(layouts)
+        ways = list(_homes(layouts, leaders, shards))
+        return phases(
+            [step for leader, layout in zip(leaders, layouts, strict=True) for step in _gather(layout, leader)],
+            [Transfer(other, home, piece, add=True) for _, home, others, piece in ways for other in others],
+            [Transfer(home, rank, piece) for rank, home, _, piece in ways if rank != home],
+        )
+
+    def gather(self, shards: Layout, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        leaders = _leaders(layouts)
+        ways = list(_homes(layouts, leaders, shards))
+        return phases(
+            [Transfer(rank, home, piece) for rank, home, _, piece in ways if rank != home],
+            [Transfer(home, other, piece) for _, home, others, piece in ways for other in others],
+            [step for leader, layout in zip(leaders, layouts, strict=True) for step in _scatter(leader, layout)],
+        )
+
+
+def _homes(
+    layouts: Sequence[Layout], leaders: Sequence[Layout], shards: Layout
+) -> Iterator[tuple[int, int, list[int], range]]:
+    """(whose shard it is, its leader, the leaders in other groups, piece) of each piece between cuts."""
+    group = {rank: number for number, layout in enumerate(layouts) for rank in layout.ranks}
+    for piece in pieces((*shards.cuts, *(cut for leader in leaders for cut in leader.cuts))):
+        rank = shards.owner(piece.start)
+        at = [leader.owner(piece.start) for leader in leaders]
+        home = at[group[rank]]
+        yield rank, home, [other for other in at if other != home], piece
+
 
 def _leaders(layouts: Sequence[Layout]) -> tuple[Layout, ...]:
     """Of each layout, the layout in which its leaders hold what their virtual groups hold."""

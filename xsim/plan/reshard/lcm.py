@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from xsim.plan.comm import Collective, CommPlan, Transfer, complete, phases
 from xsim.plan.contracts import Site
+from xsim.plan.halves import gather_rings, reduce_scatter_rings
 from xsim.plan.layout import Layout, even_cuts, pieces
 
 __all__ = ["Lcm"]
@@ -34,6 +35,12 @@ class Lcm:
             for chunk in _chunks(layouts)
         ]
         return phases(rings, [step for layout in layouts for step in complete(layout)])
+
+    def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout, site: Site) -> CommPlan:
+        return CommPlan(tuple(reduce_scatter_rings(_chunks(layouts), layouts, shards)))
+
+    def gather(self, shards: Layout, layouts: Sequence[Layout], site: Site) -> CommPlan:
+        return CommPlan(tuple(gather_rings(_chunks(layouts), layouts, shards)))
 
 
 def _chunks(layouts: Sequence[Layout]) -> tuple[range, ...]:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from xsim.plan.comm import Collective, CommPlan, Transfer, complete, finished, phases
 from xsim.plan.contracts import Site
+from xsim.plan.halves import RingHalves
 from xsim.plan.layout import Layout, even_cuts, pieces
 from xsim.plan.ports import MESSAGES, Flow, pipelined
 from xsim.spec.checks import at_least
@@ -16,7 +17,7 @@ __all__ = ["Ntp"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ntp:
+class Ntp(RingHalves):
     """Local resharding to as many core ranks as the smallest group has, one-to-one between cores, and back.
 
     The cores of a group are spread over it, each near the middle of what it holds for the others. Sums: gather to the

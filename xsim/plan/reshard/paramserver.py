@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xsim.plan.comm import CommPlan, Transfer, finished, hand_over
 from xsim.plan.contracts import Site
+from xsim.plan.halves import DirectHalves
 from xsim.plan.layout import Layout, even_cuts, pieces
 from xsim.spec.checks import not_negative
 
@@ -14,7 +16,7 @@ __all__ = ["ParamServer"]
 
 
 @dataclass(frozen=True, slots=True)
-class ParamServer:
+class ParamServer(DirectHalves):
     """All push each piece to a server, which adds, and pull the sum; hand-overs go from owner to owner.
 
     Servers are ranks that take part. They share the tensor: it is cut where any shard ends and into as many equal parts
@@ -53,13 +55,17 @@ def _servers(layouts: Sequence[Layout], count: int, hosts: Sequence[int]) -> tup
 
 
 def _assigned(layouts: Sequence[Layout], units: Sequence[range], servers: Sequence[int]) -> Iterator[tuple[range, int]]:
-    """Each piece with its server."""
+    """Each piece with its server: one of its owners, or the least loaded of all."""
     load = dict.fromkeys(servers, 0)
+    least = [(0, rank) for rank in sorted(servers)]  # a heap; what is no longer so is passed over
     for unit in sorted(units, key=len, reverse=True):
         owners = {layout.owner(unit.start) for layout in layouts}
-        after = {rank: load[rank] + len(unit) * len(owners - {rank}) for rank in servers}
-        chosen = min(servers, key=lambda rank: (after[rank], rank not in owners, rank))
+        while least[0][0] != load[least[0][1]]:
+            heapq.heappop(least)
+        after = {rank: load[rank] + len(unit) * len(owners - {rank}) for rank in (owners & load.keys()) | {least[0][1]}}
+        chosen = min(after, key=lambda rank: (after[rank], rank not in owners, rank))
         load[chosen] = after[chosen]
+        heapq.heappush(least, (load[chosen], chosen))
         yield unit, chosen
 
 

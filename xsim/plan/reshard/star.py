@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xsim.plan.comm import Collective, CommPlan, Transfer, finished, hand_over
 from xsim.plan.contracts import Site
+from xsim.plan.halves import DirectHalves
 from xsim.plan.layout import Layout, overlaps, pieces
 from xsim.plan.ports import MESSAGES, Flow, pipelined
 from xsim.plan.spread import link_times, parts, spread
@@ -16,7 +17,7 @@ __all__ = ["Star"]
 
 
 @dataclass(frozen=True, slots=True)
-class Star:
+class Star(DirectHalves):
     """Each cut piece is summed at roots and sent back, shared out by an LP; what a replica sends likewise.
 
     A root receives from the other groups and sends to them; which share of a piece which of its owners roots is chosen

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+
+from tests.strategies import disjoint_layouts
+from xsim.plan.layout import Layout
+from xsim.plan.shards import shard_layout
+
+
+@given(disjoint_layouts(1, 5))
+def test_shards_are_one_partition_inside_what_ranks_hold(many: tuple[Layout, ...]) -> None:
+    cut = [replace(layout, replicated=False) for layout in many]
+    shards = shard_layout(cut)
+
+    assert sorted(shards.ranks) == sorted(rank for layout in cut for rank in layout.ranks)
+    assert shards.size == cut[0].size
+    assert all(any(layout.holds(rank, span) for layout in cut) for rank, span in shards.shards() if span)
+
+
+def largest(degrees: tuple[int, ...]) -> Fraction:
+    """The largest shard among evenly cut groups, as a part of the tensor."""
+    size = 1200 * sum(degrees) * 240
+    ranks = iter(range(sum(degrees)))
+    layouts = [Layout.even(tuple(next(ranks) for _ in range(degree)), size) for degree in degrees]
+    return Fraction(max(len(span) for _, span in shard_layout(layouts).shards()), size)
+
+
+@pytest.mark.parametrize(
+    "degrees", [(4, 4), (2, 2, 2), (3, 2), (6, 4), (1, 1), (16, 8, 8), (16, *(1,) * 8), (4, 3, 2, 1)]
+)
+def test_shards_of_even_cuts_are_even(degrees: tuple[int, ...]) -> None:
+    """Also where eight groups of one rank fill the gaps of a group of sixteen."""
+    assert largest(degrees) == Fraction(1, sum(degrees))
+
+
+@pytest.mark.parametrize(("degrees", "part"), [((8, 1), Fraction(1, 8)), ((8, 4, 1), Fraction(1, 8))])
+def test_where_one_stretch_each_is_not_enough_no_shard_is_larger_than_the_finest_cut(
+    degrees: tuple[int, ...], part: Fraction
+) -> None:
+    """The single rank cannot take a ninth of all eight parts."""
+    assert largest(degrees) <= part
+
+
+def test_groups_that_are_cut_alike_share_each_part() -> None:
+    shards = shard_layout((Layout.even((0, 1), 8), Layout.even((5, 4), 8)))
+
+    assert list(shards.shards()) == [(0, range(2)), (5, range(2, 4)), (1, range(4, 6)), (4, range(6, 8))]

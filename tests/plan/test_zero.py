@@ -1,0 +1,166 @@
+"""Optimizer sharding: who keeps what, what it needs, and what goes over the wires."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from tests.examples import TINY, experiments
+from tests.plan.toy import cluster, device, lowered, model, plan, scenario, stage
+from xsim.errors import SpecError
+from xsim.experiment import Experiment, run
+from xsim.plan.memory import Verdict, deployment_memory
+from xsim.plan.schedule.one_f_one_b import OneFOneB
+from xsim.plan.workload import Compute, Ready, Workload
+from xsim.plan.zero import kept_states
+from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.scenario import Scenario, check_deployment
+
+SPEC = model(layers=8, hidden=1024, heads=16, ffn=4096, vocab=2000, seq_len=64, gated=True, tied=False)
+
+
+def replicas(count: int, zero: int, *, bucket_bytes: int | None = None, serial_sync: bool = False) -> Scenario:
+    """``count`` replicas of one rank, each with all layers."""
+    deployment = plan(*((stage((rank,), layers=range(1, 9)),) for rank in range(count)), micro_batches=3)
+    return scenario(
+        cluster(*(1,) * count), SPEC, replace(deployment, zero=zero, bucket_bytes=bucket_bytes, serial_sync=serial_sync)
+    )
+
+
+def verdict(question: Scenario) -> Verdict:
+    assert question.deployment is not None
+    return deployment_memory(question, check_deployment(question.deployment, question), OneFOneB().order)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+@pytest.mark.parametrize(("zero", "whole", "shared"), [(0, 16, 0), (1, 4, 12), (2, 2, 14)])
+def test_bytes_per_parameter_as_in_the_zero_paper(count: int, zero: int, whole: int, shared: int) -> None:
+    """https://arxiv.org/abs/1910.02054 section 5, figure 1: 16, 4 + 12 / N, 2 + 14 / N."""
+    needs = [need for _, need in verdict(replicas(count, zero)).needs]
+
+    fixed = [need.weight_bytes + need.gradient_bytes + need.optimizer_bytes for need in needs]
+    assert sum(fixed) == (whole * count + shared) * SPEC.parameters
+    assert max(fixed) - min(fixed) <= shared * 3  # a parameter for each of three buckets
+
+
+@pytest.mark.parametrize("layers", [1, 2, 8])
+def test_one_bucket_of_sharded_gradients_is_whole(layers: int) -> None:
+    """The embedding and the head, each a bucket, are smaller than a layer."""
+    bucket = layers * SPEC.layer_parameters(1)
+    plain, sharded = (verdict(replicas(2, zero, bucket_bytes=2 * bucket)).needs[0][1] for zero in (1, 2))
+
+    assert sharded.workspace_bytes == plain.workspace_bytes + 2 * bucket
+
+
+def test_the_advice_counts_shards_too() -> None:
+    """What a change would need is computed with the same part of the states."""
+    deployment = plan(*((stage((rank,), layers=range(1, 9)),) for rank in range(2)), micro_batches=3)
+    whole, sharded = (scenario(cluster(1, 1), SPEC, replace(deployment, zero=zero)) for zero in (0, 1))
+    limit_gb = (verdict(whole).needs[0][1].total_bytes - 2 * 8 * SPEC.layer_parameters(1)) / 1e9
+    small = cluster(1, 1, devices=(device(memory_gb=limit_gb),) * 2)
+
+    assert "move 1 of its layers" in verdict(replace(whole, cluster=small)).text
+    assert verdict(replace(sharded, cluster=small)).fits
+
+
+@given(experiments())
+def test_every_state_is_kept_once(experiment: Experiment) -> None:
+    """By those who share it, or by the one group that holds it."""
+    question = experiment.scenario
+    assert question.deployment is not None
+    kept = kept_states(question, check_deployment(question.deployment, question), experiment.schedule.order)
+
+    assert sorted(kept) == sorted(rank for _, group in question.deployment.groups() for rank in group.ranks)
+    once = question.model.parameters
+    twice = 0 if _one_holder_of_both_ends(question) else question.model.vocab * question.model.hidden
+    assert sum(each.parameters for each in kept.values()) in (once, once + twice)
+
+
+def _one_holder_of_both_ends(question: Scenario) -> bool:
+    assert question.deployment is not None
+    return all(len(replica.stages) == 1 for replica in question.deployment.replicas)
+
+
+def test_an_update_takes_as_long_as_the_shard() -> None:
+    whole, sharded = (lowered(replicas(4, zero)) for zero in (0, 1))
+    (before,), (after,) = (
+        [step.durations_ps[0] for step in workload.programs[0].bodies["U", 0].steps if isinstance(step, Compute)]
+        for workload in (whole, sharded)
+    )
+
+    assert after == pytest.approx(before / 4, rel=1e-6)
+
+
+def sent_bytes(workload: Workload) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for sync in workload.syncs:
+        found[sync.does] += int(sync.graph.sent_bytes().sum())
+    return found
+
+
+def test_traffic_of_the_stages() -> None:
+    """Both halves together are an all-reduce (ZeRO section 7.2.1); sharded gradients go out in every micro-batch."""
+    plain, first, second = (sent_bytes(lowered(replicas(4, zero))) for zero in range(3))
+
+    assert plain["sum"] == 2 * 3 * SPEC.parameters * 2
+    assert first == {"scatter": plain["sum"] // 2, "gather": plain["sum"] // 2}
+    assert second == {"scatter": 3 * first["scatter"], "gather": first["gather"]}
+
+
+def test_each_micro_batch_has_its_own_syncs() -> None:
+    workload = lowered(replicas(2, 2))
+
+    assert [sync.does for sync in workload.syncs] == ["scatter"] * 9 + ["gather"] * 3
+    announced = [step for step in workload.programs[0].bodies["B", 0].steps if isinstance(step, Ready)]
+    assert announced == [Ready(2, 3), Ready(0, 3), Ready(1, 3)]
+
+
+def test_serial_syncs_go_from_the_last_layers_to_the_first() -> None:
+    workload = lowered(replicas(2, 1, serial_sync=True, bucket_bytes=2 * 4 * SPEC.layer_parameters(1)))
+
+    order = [(sync.does, sync.kind, sync.layers.start) for sync in workload.syncs]
+    one = [("head", 9), ("dense", 5), ("dense", 1), ("embedding", 0)]
+    assert order == [(does, *each) for does in ("scatter", "gather") for each in one]
+
+
+@pytest.mark.parametrize("zero", [1, 2])
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("serial", [False, True])
+def test_equal_replicas_have_no_stragglers(zero: int, tied: bool, serial: bool) -> None:
+    pipelines = [
+        (stage((a,), layers=range(1, 3)), stage((a + 1,), layers=range(3, TINY.layers + 1))) for a in (0, 2, 4)
+    ]
+    deployment = replace(plan(*pipelines), zero=zero, serial_sync=serial)
+    question = scenario(cluster(1, 1, 1, 1, 1, 1), replace(TINY, tied=tied), deployment)
+
+    result = run(Experiment(scenario=question, memory="report", verify=True))
+
+    assert not result.account.cause_ps("straggler_wait").any()
+    kinds = dict(result.metrics.operator_time_s)
+    assert kinds["grad_gather"] > 0
+    assert kinds["grad_param_comm"] > 0
+    assert kinds["grad_sync"] == 0
+
+
+def test_a_lone_replica_has_nothing_to_share() -> None:
+    plain, sharded = (run(Experiment(scenario=replicas(1, zero))).metrics for zero in (0, 2))
+
+    assert sharded == plain
+
+
+def test_sharded_weights_and_unequal_counts_are_refused() -> None:
+    with pytest.raises(SpecError) as caught:
+        replicas(2, 3)
+    assert str(caught.value) == "deployment.zero = 3: sharded weights are not simulated yet; write 0, 1 or 2"
+
+    deployment = plan((stage((0,), layers=range(1, 9)),), (stage((1,), layers=range(1, 9)),), micro_batches=4)
+    unequal = (deployment.replicas[0], replace(deployment.replicas[1], micro_batches=2))
+    with pytest.raises(SpecError) as caught:
+        scenario(cluster(1, 1), SPEC, DeploymentPlan(replicas=unequal, zero=2))
+    assert str(caught.value) == (
+        "deployment.replicas[1].micro_batches = 2: replicas[0] has 4, and with zero: 2 gradients are summed after "
+        "every micro-batch; give all replicas as many, or write zero: 1"
+    )

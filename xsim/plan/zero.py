@@ -1,0 +1,65 @@
+"""Whose state a rank keeps when data-parallel ranks share it out (ZeRO, https://arxiv.org/abs/1910.02054)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from xsim.plan.gradients import bucket_elements, gradient_buckets, gradient_layout
+from xsim.plan.groups import Holder
+from xsim.plan.route import Order, scheduled
+from xsim.plan.shards import shard_layout
+from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.scenario import Scenario
+from xsim.spec.shares import share_cuts
+
+__all__ = ["Kept", "kept_states"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What one rank keeps.
+
+    Attributes:
+        parameters: Which it updates, and whose optimizer state it keeps: its shards, and what no other group holds.
+        held: Which its group gave to it; without sharding it updates all of them.
+        bucket: Of its largest gradient bucket, before it is cut into shards.
+    """
+
+    parameters: int
+    held: int
+    bucket: int
+
+
+def kept_states(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Mapping[int, Kept]:
+    """By rank of ``plan``, which has its ends, what it keeps if gradient buckets are cut into shards.
+
+    Args:
+        order: A schedule's order of actions: in a bidirectional one a stage holds the layers of the mirrored one too.
+    """
+    stages = [stage for _, _, stage, _ in scheduled(plan, order)]
+    groups = [(group, layers) for stage in stages for group in stage.groups for layers in stage.layers]
+    holders = [Holder(group.ranks, layers) for group, layers in groups]
+    shard = {rank: 0 for group, _ in groups for rank in group.ranks}
+    largest = dict(shard)
+    shared = {group.ranks: 0 for group, _ in groups}
+    for bucket in gradient_buckets(scenario.model, holders, bucket_elements(plan, scenario.dtype_bytes)):
+        layouts = [gradient_layout(groups[i][0], bucket) for i in bucket.members]
+        for layout in layouts:
+            shared[layout.ranks] += bucket.size
+            for rank, span in layout.shards():
+                largest[rank] = max(largest[rank], len(span))
+        for rank, span in shard_layout(layouts).shards():
+            shard[rank] += len(span)
+    found: dict[int, Kept] = {}
+    for stage in stages:
+        held = scenario.model.held_parameters(layer for part in stage.layers for layer in part)
+        for group in stage.groups:
+            own, alone = (
+                [stop - start for start, stop in pairwise(share_cuts(size, group.tp, group.tp_shares))]
+                for size in (held, held - shared[group.ranks])
+            )
+            for rank, whole, rest in zip(group.ranks, own, alone, strict=True):
+                found[rank] = Kept(rest + shard[rank], whole, largest[rank])
+    return found

@@ -1,0 +1,88 @@
+"""The gradient syncs of one execution: who comes to which, who takes part in it, and when all have the result."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from functools import partial
+
+import simpy
+
+from xsim.plan.workload import Workload
+from xsim.sim.contracts import Network
+from xsim.sim.due import Due
+from xsim.sim.folding import Folding
+from xsim.sim.timeline import Log
+
+__all__ = ["Syncs"]
+
+
+class Syncs:
+    """Follows every member from its gradients to the result.
+
+    Where syncs are serial, a program takes part in its own in order of their number: in one when its gradients are
+    complete and it has the result of the one before. All members keep to one order, so nobody waits for ever: of the
+    syncs that are not over, all members of the first have been through those before it. Gathers have the highest
+    numbers: what they wait for besides, an update, waits for none of them.
+
+    Attributes:
+        waiting: By (handle, party), what happens when the network reports that party.
+    """
+
+    def __init__(
+        self, workload: Workload, network: Network, env: simpy.Environment, log: Log, folding: Folding | None
+    ) -> None:
+        self._workload, self._network, self._env, self._log, self._folding = workload, network, env, log, folding
+        self._handles = [network.submit(sync.graph) for sync in workload.syncs]
+        self._ends: dict[tuple[int, bool], list[Due]] = defaultdict(list)
+        self._gathers: dict[int, list[int]] = defaultdict(list)
+        self._turns: dict[int, deque[int]] = defaultdict(deque)
+        self.waiting: dict[tuple[int, int], Due] = {}
+        for number, sync in enumerate(workload.syncs):
+            for member, program in enumerate(sync.programs):
+                end = self.waiting[self._handles[number], member] = Due(env)
+                end.callbacks.append(partial(self._left, number, member))
+                self._ends[program, sync.does == "gather"].append(end)
+                if sync.does == "gather":
+                    self._gathers[program].append(number)
+                self._turns[program].append(number)
+
+    def ends(self, program: int) -> list[Due]:
+        """What ``program`` waits for before it updates: the results of its syncs."""
+        return self._ends[program, False]
+
+    def gather(self, program: int) -> list[Due]:
+        """``program`` has updated and comes to its gathers of parameters; what it then waits for."""
+        for number in self._gathers[program]:
+            self.release(number, program, int(self._env.now))
+        return self._ends[program, True]
+
+    def release(self, number: int, program: int, at_ps: int) -> None:
+        """``program`` has what it gives to sync ``number`` from ``at_ps`` on, which may lie ahead."""
+        member = self._workload.syncs[number].programs.index(program)
+        self._log.released_ps[number][member] = at_ps
+        if not self._workload.serial_sync or self._turns[program][0] == number:
+            self._join(number, member, at_ps)
+
+    def _join(self, number: int, member: int, at_ps: int) -> None:
+        self._log.joined_ps[number][member] = at_ps
+        self._network.release(self._handles[number], member, at_ps)
+        if self._folding:
+            self._folding.joined(number, member, at_ps)
+
+    def _left(self, number: int, member: int, _: simpy.Event) -> None:
+        """A member has the result, and may take its turn in the next."""
+        now_ps = int(self._env.now)
+        self._log.done_ps[number][member] = now_ps
+        if self._folding:
+            self._folding.left(number)
+        if self._workload.serial_sync:
+            self._next(self._workload.syncs[number].programs[member], now_ps)
+
+    def _next(self, program: int, now_ps: int) -> None:
+        turns = self._turns[program]
+        turns.popleft()
+        if turns:
+            member = self._workload.syncs[turns[0]].programs.index(program)
+            released_ps = self._log.released_ps[turns[0]][member]
+            if released_ps >= 0:
+                self._join(turns[0], member, max(released_ps, now_ps))
