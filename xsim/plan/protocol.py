@@ -97,6 +97,7 @@ def with_costs(graph: TransferGraph, costs: RowCosts) -> TransferGraph:
         ranks=graph.ranks,
         party=graph.party,
         parties=graph.parties,
+        zeros=graph.zeros,
     )
 
 
