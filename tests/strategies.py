@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 from hypothesis import strategies as st
 
-from xsim.fabric.fabric import Fabric
+from xsim.fabric.fabric import Fabric, Link
 from xsim.fabric.transfers import TransferGraph
 from xsim.families import build, names
 from xsim.plan.collective.ring import Ring
@@ -16,6 +16,8 @@ from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, Estimate, Reshard
 from xsim.plan.layout import Layout
 from xsim.sim.network.flow import Flow
+from xsim.spec.cluster import DeviceSpec
+from xsim.spec.codec import from_plain
 from xsim.spec.deployment import DeploymentPlan
 
 __all__ = [
@@ -36,11 +38,13 @@ RANKS = 40
 FABRIC = Fabric(
     bandwidth_bytes_per_s=np.ones(1),
     latency_ps=np.zeros(1, dtype=np.int64),
-    links=(),
+    links=(Link("wire", "scale_up"),),
     hosts=tuple(rank // DEVICES_PER_HOST for rank in range(RANKS)),
     router=lambda _src, _dst: (0,),
     switches=tuple(rank // DEVICES_PER_HOST for rank in range(RANKS)),
 )
+
+DEVICE = from_plain(DeviceSpec, "h100_80")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,9 @@ class StandInSite:
 
     fabric: Fabric = FABRIC
     element_bytes: int = 1
+
+    def device(self, rank: int) -> DeviceSpec:
+        return DEVICE
 
     @property
     def reshards(self) -> tuple[str, ...]:

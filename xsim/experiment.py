@@ -24,6 +24,7 @@ from xsim.plan.workload import Workload
 from xsim.sim.contracts import NetworkBackend, NetworkStats
 from xsim.sim.executor import execute
 from xsim.sim.timeline import Timeline
+from xsim.spec.cluster import DeviceSpec, rank_devices
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario, check_deployment
 
@@ -133,6 +134,9 @@ class _Site:
     experiment: Experiment
     fabric: Fabric
     element_bytes: int
+
+    def device(self, rank: int) -> DeviceSpec:
+        return rank_devices(self.experiment.scenario.cluster)[rank]
 
     @property
     def reshards(self) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ def test_a_broadcast_that_leaves_a_rank_out_is_refused(
 def test_an_all_reduce_without_its_order_is_refused(algorithm: CollectiveAlgorithm, count: int, size: int) -> None:
     collective = Collective("all_reduce", tuple(range(count)), range(size))
     graph = algorithm.expand(collective, SITE)
-    if len(graph.pred):
+    if (graph.stop > graph.start)[graph.pred].any():  # rows that carry nothing, as launches, order nothing
         with pytest.raises(PlanError):
             verify_collective(replace(graph, pred=graph.pred[:0], pred_ptr=graph.pred_ptr * 0), collective)
 

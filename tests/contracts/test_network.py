@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.sim.traffic import Timetable, fabric_of, play, point_to_point, same_stats, timetables
+from tests.sim.traffic import Timetable, fabric_of, play, point_to_point, same_stats, timetables, wire_bytes
+from xsim.fabric.transfers import concatenate, line
 from xsim.families import members
 from xsim.sim.contracts import NetworkBackend
 
@@ -56,6 +58,32 @@ def test_the_same_input_gives_the_same_output_however_often_one_asks(
 
 
 @EACH
+@given(
+    size=st.integers(0, 10**7),
+    delay_ps=st.integers(0, 10**6),
+    wire_ppm=st.integers(10**6, 3 * 10**6),
+    before_ps=st.integers(0, 10**6),
+)
+def test_a_protocol_costs_bytes_on_the_wire_and_a_delay(
+    backend: NetworkBackend, size: int, delay_ps: int, wire_ppm: int, before_ps: int
+) -> None:
+    """After a row of rank 0 to itself, which carries nothing and takes ``before_ps``."""
+    fabric = fabric_of([1e12], [7], {(0, 1): (0,)}, 2)
+    graph = concatenate([(line(0, 0, range(0)), [()]), (line(0, 1, range(size)), [(0,)])], [(0, 1)])
+    graph = replace(graph, delay_ps=np.array([before_ps, delay_ps]), wire_ppm=np.array([10**6, wire_ppm]))
+    network = backend.open(fabric, 0)
+    took_ps = network.solo(graph)
+    network.repeat(graph, 3)
+
+    on_wire = (size * wire_ppm + 500_000) // 10**6
+    assert on_wire >= size
+    assert took_ps >= before_ps + (on_wire + delay_ps + 7 if size else 0)
+    if type(backend).__name__.lower() in EXACT:
+        assert took_ps == before_ps + (on_wire + delay_ps + 7 if size else 0)
+    assert network.stats().link_bytes.tolist() == [3 * on_wire]
+
+
+@EACH
 @given(timetables())
 def test_bytes_are_conserved(backend: NetworkBackend, timetable: Timetable) -> None:
     _, stats = play(backend.open(timetable.fabric, 0), timetable)
@@ -63,7 +91,7 @@ def test_bytes_are_conserved(backend: NetworkBackend, timetable: Timetable) -> N
     expected = np.zeros_like(stats.link_bytes)
     for number, _ in timetable.submissions:
         graph = timetable.graphs[number]
-        for src, dst, sent in zip(graph.src, graph.dst, graph.sent_bytes(), strict=True):
+        for src, dst, sent in zip(graph.src, graph.dst, wire_bytes(graph), strict=True):
             expected[list(timetable.fabric.route(int(src), int(dst)))] += sent
     assert np.array_equal(stats.link_bytes, expected)
 

@@ -62,14 +62,14 @@ class _State:
         self.by_key = {row.key: row for row in self.rows}
 
     def size(self, row: _Row) -> int:
-        """Bytes of its current round."""
+        """Bytes on the wire in its current round."""
         graph, number = self.graphs[row.key[0]], row.key[1]
         if not graph.rounds[number]:
             return 0
         if graph.cycle_len[number]:
             base, count = int(graph.cycle_base[number]), int(graph.cycle_len[number])
             number = base + (number - base - row.done) % count
-        return int(graph.stop[number] - graph.start[number])
+        return (int(graph.stop[number] - graph.start[number]) * int(graph.wire_ppm[row.key[1]]) + 500_000) // 10**6
 
     def finished(self, submission: int, number: int) -> bool:
         """All rounds; a row of no rounds has an empty one."""
@@ -100,7 +100,8 @@ def simulate(timetable: Timetable) -> dict[tuple[int, int], int]:
         for number in range(graph.rows)
     ]
     for row in rows:
-        row.latency_ps = sum(int(timetable.fabric.latency_ps[link]) for link in row.path)
+        delay_ps = int(graphs[row.key[0]].delay_ps[row.key[1]])
+        row.latency_ps = sum(int(timetable.fabric.latency_ps[link]) for link in row.path) + delay_ps
     state = _State(rows, graphs, released)
     done: dict[tuple[int, int], int] = {}
     instants = sorted(set(released.values()))
@@ -127,7 +128,9 @@ def _instant(state: _State, now_ps: int) -> None:
                 row.arrives_ps, row.done, moved = None, row.done + 1, True
             if state.may_start(row, now_ps):
                 moved = True
-                if not row.path or not state.size(row):
+                if not row.path and row.latency_ps and state.graphs[row.key[0]].rounds[row.key[1]]:
+                    row.arrives_ps = now_ps + row.latency_ps
+                elif not row.path or not state.size(row):
                     row.done += 1
                 else:
                     row.left, row.rate, row.updated_ps = float(state.size(row)), 0.0, now_ps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from xsim.fabric.fabric import Fabric, Link
-from xsim.fabric.transfers import Rows, TransferGraph, concatenate, line, ring
+from xsim.fabric.transfers import PAYLOAD_PPM, Rows, TransferGraph, concatenate, line, ring
 from xsim.plan.layout import even_cuts
 from xsim.sim.contracts import Completion, Network, NetworkStats
 
@@ -25,6 +26,7 @@ __all__ = [
     "same_stats",
     "star",
     "timetables",
+    "wire_bytes",
 ]
 
 RANKS = 6
@@ -69,6 +71,16 @@ def _ring(ranks: Sequence[int], size: int, rounds: int, parties: Sequence[Sequen
     spans = [range(start, stop) for start, stop in pairwise(even_cuts(size, len(ranks)))]
     rows = ring(ranks, spans, rounds=rounds, add_rounds=len(ranks) - 1)
     return concatenate([(rows, [()] * len(rows))], parties or [ranks])
+
+
+def wire_bytes(graph: TransferGraph) -> list[int]:
+    """Bytes that each row takes of its links, round by round."""
+    found = []
+    for row, (base, count) in enumerate(zip(graph.cycle_base.tolist(), graph.cycle_len.tolist(), strict=True)):
+        carried = [base + (row - base - r) % count if count else row for r in range(int(graph.rounds[row]))]
+        sizes = [int(graph.stop[other] - graph.start[other]) for other in carried]
+        found.append(sum((size * int(graph.wire_ppm[row]) + PAYLOAD_PPM // 2) // PAYLOAD_PPM for size in sizes))
+    return found
 
 
 class Timetable(NamedTuple):
@@ -166,7 +178,14 @@ def _graphs(draw: st.DrawFn) -> TransferGraph:
         rows += len(part)
     owners = draw(st.lists(st.integers(0, 2), min_size=RANKS, max_size=RANKS))
     parties = [[rank for rank, owner in enumerate(owners) if owner == party] for party in sorted(set(owners))]
-    return concatenate(parts, parties)
+    graph = concatenate(parts, parties)
+    delays = st.sampled_from((0, 0, 10, 333))
+    wires = st.sampled_from((10**6, 10**6, 1_066_667, 2 * 10**6))
+    return replace(
+        graph,
+        delay_ps=np.array([draw(delays) for _ in range(graph.rows)], dtype=np.int64),
+        wire_ppm=np.array([draw(wires) for _ in range(graph.rows)], dtype=np.int64),
+    )
 
 
 @st.composite

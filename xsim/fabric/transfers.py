@@ -8,11 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COLUMNS", "Row", "TransferGraph", "concatenate", "graph_of", "line", "ring"]
+__all__ = ["COLUMNS", "IDEAL", "PAYLOAD_PPM", "Row", "TransferGraph", "concatenate", "graph_of", "line", "ring"]
 
 Ints = NDArray[np.int64]
 Row = tuple[int, ...]  # one value per entry of COLUMNS
-COLUMNS = ("src", "dst", "start", "stop", "add", "rounds", "add_rounds", "cycle_base", "cycle_len")
+COLUMNS = (
+    *("src", "dst", "start", "stop", "add", "rounds", "add_rounds", "cycle_base", "cycle_len"),
+    *("delay_ps", "wire_ppm"),
+)
+PAYLOAD_PPM = 10**6  # of ``wire_ppm``: the bytes themselves and nothing else
+IDEAL = (0, PAYLOAD_PPM)  # the last two columns of a row on ideal wires
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,11 +36,17 @@ class TransferGraph:
     party. All rows to it add, and it has nothing to begin with. It gives a sum of several values to one row, or the
     value of one row to many; what comes after that is a new sum.
 
+    What a protocol costs stands in two more columns. In every round in which a row carries bytes it takes ``delay_ps``
+    besides the latency of its path, and ``wire_ppm / 10**6`` bytes of its links per byte, rounded to whole bytes. A row
+    from a rank to itself takes its delay even if it carries nothing: so a collective has a time before it begins.
+
     Attributes:
         src, dst: Global ranks, or vertices of switches.
         start, stop: Span in bytes; may be empty.
         add: 1 if the receiver adds, 0 if it overwrites (plain rows; cycles use ``add_rounds``).
         rounds, add_rounds, cycle_base, cycle_len: The implicit ring, see above.
+        delay_ps: At least 0; 0 for ideal wires.
+        wire_ppm: At least 10**6, which is ideal wires.
         pred_ptr, pred: Predecessor rows in CSR form; ``pred_ptr`` has N + 1 entries.
         ranks: Sorted ranks that take part (also those without a row).
         party: Party (device group, numbered from 0 within this graph) of each of ``ranks``.
@@ -52,6 +63,8 @@ class TransferGraph:
     add_rounds: Ints
     cycle_base: Ints
     cycle_len: Ints
+    delay_ps: Ints
+    wire_ppm: Ints
     pred_ptr: Ints
     pred: Ints
     ranks: Ints
@@ -126,7 +139,7 @@ def concatenate(
     for rows, _ in parts:
         base, length = len(table), len(rows) if rows.cycle else 0
         table += [
-            (src, dst, span.start, span.stop, int(rows.add), rows.rounds, rows.add_rounds, base + own, length)
+            (src, dst, span.start, span.stop, int(rows.add), rows.rounds, rows.add_rounds, base + own, length, *IDEAL)
             for src, dst, span, own in zip(
                 rows.src, rows.dst, rows.spans, [0] * len(rows) if rows.cycle else range(len(rows)), strict=True
             )

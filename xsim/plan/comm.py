@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Literal
 
 from xsim.errors import PlanError
-from xsim.fabric.transfers import COLUMNS, Row, TransferGraph, graph_of
+from xsim.fabric.transfers import COLUMNS, IDEAL, Row, TransferGraph, graph_of
 from xsim.plan.layout import Layout, even_pieces, overlaps
 
 __all__ = [
@@ -229,7 +229,7 @@ def _rows_of(
     if not step.span:
         return [], []
     if isinstance(step, Transfer):
-        return [(step.src, step.dst, step.span.start, step.span.stop, int(step.add), 1, 0, base, 0)], [()]
+        return [(step.src, step.dst, step.span.start, step.span.stop, int(step.add), 1, 0, base, 0, *IDEAL)], [()]
     graph = expand(step)
     columns = {name: getattr(graph, name) for name in COLUMNS} | {"cycle_base": graph.cycle_base + base}
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))

@@ -53,6 +53,9 @@ class Site(Protocol):
     def element_bytes(self) -> int:
         """Bytes of one element of the tensors that are moved."""
 
+    def device(self, rank: int) -> DeviceSpec:
+        """The device of a rank."""
+
     @property
     def reshards(self) -> tuple[str, ...]:
         """Names of all resharding strategies, sorted."""

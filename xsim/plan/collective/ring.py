@@ -10,6 +10,7 @@ from xsim.plan.comm import Collective
 from xsim.plan.contracts import Site
 from xsim.plan.layout import even_pieces
 from xsim.plan.patterns import chain, cycle, host_order, natural
+from xsim.plan.protocol import ProtocolChoice, under
 from xsim.spec.checks import at_least
 
 __all__ = ["Ring"]
@@ -26,10 +27,12 @@ class Ring:
         channels: How many rings at once, each with its share of every piece. Each walks the hosts from another rank
             on, so that together they cross on many NICs, where one ring has one NIC of a host each way.
         pieces: Into how many pieces a broadcast or a reduce is cut; they follow one another down the chain of ranks.
+        protocol: Of NCCL: what it takes of the wires and waits, see xsim/spec/protocols.yaml. None: ideal wires.
     """
 
     channels: int = 1
     pieces: int = 8
+    protocol: ProtocolChoice = "none"
 
     def __post_init__(self) -> None:
         at_least(self, "channels", 1)
@@ -37,7 +40,7 @@ class Ring:
 
     def expand(self, collective: Collective, site: Site) -> TransferGraph:
         if collective.kind in {"all_to_all", "send_recv"}:
-            return natural(collective, site.fabric)
+            return under(self.protocol, natural(collective, site.fabric), site)
         if len(collective.ranks) == 1 or not collective.span:
             return concatenate((), (collective.ranks,))
         parts: list[tuple[Rows, Sequence[Sequence[int]]]] = []
@@ -52,7 +55,7 @@ class Ring:
                 added = [(_cycle(order, collective, channel, self.channels), [()] * len(order))]
             parts += (part for part in added if any(part[0].spans))
             count = sum(len(rows) for rows, _ in parts)
-        return concatenate(parts, (collective.ranks,))
+        return under(self.protocol, concatenate(parts, (collective.ranks,)), site)
 
 
 def _cycle(order: tuple[int, ...], collective: Collective, channel: int, channels: int) -> Rows:

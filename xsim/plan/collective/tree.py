@@ -12,6 +12,7 @@ from xsim.plan.comm import Collective
 from xsim.plan.contracts import Site
 from xsim.plan.layout import even_pieces
 from xsim.plan.patterns import host_order, natural
+from xsim.plan.protocol import ProtocolChoice, under
 from xsim.spec.checks import at_least
 
 __all__ = ["Tree"]
@@ -33,14 +34,19 @@ class Tree:
 
     Attributes:
         pieces: Into how many pieces the half of each tree is cut. Few suit small tensors, many large ones.
+        protocol: Of NCCL: what it takes of the wires and waits, see xsim/spec/protocols.yaml. None: ideal wires.
     """
 
     pieces: int = 16
+    protocol: ProtocolChoice = "none"
 
     def __post_init__(self) -> None:
         at_least(self, "pieces", 1)
 
     def expand(self, collective: Collective, site: Site) -> TransferGraph:
+        return under(self.protocol, self._transfers(collective, site), site)
+
+    def _transfers(self, collective: Collective, site: Site) -> TransferGraph:
         ranks, order = collective.ranks, host_order(collective.ranks, site.fabric)
         if collective.kind not in {"all_reduce", "broadcast", "reduce"}:
             return natural(collective, site.fabric)

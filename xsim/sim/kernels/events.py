@@ -12,7 +12,7 @@ apart, together, or later.
 Plain arrays, passed one by one, and all in one file: a tuple of them costs threefold, and the compiler's cache looks
 at single files (see ``jit``). Their columns:
 
-    slots   int64    S x 21     ``STATE`` .. ``SEEN``
+    slots   int64    S x 22     ``STATE`` .. ``EXTRA``
     flows   float64  S x 5      ``LEFT`` .. ``NEW_RATE``
     hops    int64    S x H x 3  ``LINK`` .. ``PREVIOUS``: hop h of the path of each row, a place in the link's list
     links   int64    L x 8      ``HEAD`` .. ``UNSET``
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels.jit import kernel
-from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS
+from xsim.sim.kernels.never import HALF_PPM, LONGEST_PS, NEVER_PS, PPM
 
 __all__ = ["post", "run"]
 
@@ -37,12 +37,13 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 # AWAITED: of a row, its predecessors and releases still to come; of a party, its rows. DONE: rounds. SENT: bytes of the
-# round. MEMBERS: where in the pool a row has its successors and a party its rows, counted from the slot ORIGIN.
-# PLACE: in the queue, or -1. LAST: the instant of the last change of rate, and LAST_BEFORE of the one before.
+# round, on the wire. MEMBERS: where in the pool a row has its successors and a party its rows, counted from the slot
+# ORIGIN. PLACE: in the queue, or -1. LAST: the instant of the last change of rate, and LAST_BEFORE of the one before.
+# EXTRA: bytes on the wire beyond each million.
 STATE, AWAITED, DONE, ROUNDS, COUNT, SIZE, SENT, LATENCY, HOPS = range(9)
 CYCLE, SRC, DST, ORIGIN, MEMBERS, MEMBERS_END = range(9, 15)
-AT, PLACE, LAST, LAST_BEFORE, BEGAN, SEEN = range(15, 21)
-SLOT_COLUMNS = 21
+AT, PLACE, LAST, LAST_BEFORE, BEGAN, SEEN, EXTRA = range(15, 22)
+SLOT_COLUMNS = 22
 WAITING, SENDING, FLYING, PARTY = range(4)  # STATE
 
 # Bytes left at LAST and bytes per ps since then, the same before LAST, and the rate to be.
@@ -136,11 +137,15 @@ def _release_members(slot: int, slots: Ints, pool: Ints, sim: Ints, lists: Ints)
 def _start(
     slot: int, slots: Ints, flows: Floats, hops: Ints, links: Ints, widths: Floats, pool: Ints, sim: Ints, lists: Ints
 ) -> None:
-    """Begin the row's next round; without bytes or links it is complete at once."""
+    """Begin the row's next round; without bytes or links it is complete at once, but for the delay of one without."""
     count, base = slots[slot, COUNT], slots[slot, CYCLE]
-    size = slots[base + (slot - base - slots[slot, DONE]) % count, SIZE]
+    payload, extra_ppm = slots[base + (slot - base - slots[slot, DONE]) % count, SIZE], slots[slot, EXTRA]
+    size = payload + payload // PPM * extra_ppm + (payload % PPM * extra_ppm + HALF_PPM) // PPM
     if slots[slot, ROUNDS] == 0:
         _finish(slot, slots, pool, sim, lists)
+    elif slots[slot, HOPS] == 0 and slots[slot, LATENCY] > 0:
+        slots[slot, STATE] = FLYING
+        _schedule(slot, sim[NOW] + slots[slot, LATENCY], slots, sim, lists[QUEUE])
     elif size == 0 or slots[slot, HOPS] == 0:
         _complete(slot, slots, pool, sim, lists)
     else:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels.jit import kernel
-from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS
+from xsim.sim.kernels.never import HALF_PPM, LONGEST_PS, NEVER_PS, PPM
 
 __all__ = ["evaluate"]
 
@@ -21,6 +21,7 @@ def evaluate(
     size_bytes: Ints,
     latency_ps: Ints,
     bytes_per_ps: Floats,
+    wire_ppm: Ints,
     rounds: Ints,
     cycle_len: Ints,
     pred_ptr: Ints,
@@ -54,8 +55,11 @@ def evaluate(
                 start_ps = ends_ps[row]
                 if r > 0:
                     start_ps = max(start_ps, ends_ps[row - 1] if p > 0 else last_ps)
-                size = size_bytes[base + piece]
-                if size > 0 and bytes_per_ps[row] != np.inf and start_ps < NEVER_PS:
+                payload, extra_ppm = size_bytes[base + piece], wire_ppm[row] - PPM
+                size = payload + payload // PPM * extra_ppm + (payload % PPM * extra_ppm + HALF_PPM) // PPM
+                if bytes_per_ps[row] == np.inf and start_ps < NEVER_PS:  # to itself: the delay
+                    start_ps = min(start_ps + latency_ps[row], NEVER_PS - 1)
+                elif size > 0 and start_ps < NEVER_PS:
                     sending_ps = max(1, int(min(size / bytes_per_ps[row] + 0.5, LONGEST_PS)))
                     start_ps = min(start_ps + sending_ps + latency_ps[row], NEVER_PS - 1)
                 ends_ps[row] = start_ps

@@ -25,7 +25,7 @@ class Compiled:
     Attributes:
         src_party, dst_party: Parties of each row's ranks, N; for a switch that of the other end.
         size_bytes: Of each row's own span, N.
-        latency_ps: Of each row's path, N.
+        latency_ps: Of each row's path and protocol, N.
         bytes_per_ps: Rate of each row alone on its path, N; infinite without a link.
         path_ptr, path: Links of each row in CSR form.
         links: Sorted, distinct links of all rows.
@@ -133,7 +133,7 @@ def _compile(graph: TransferGraph, fabric: Fabric) -> Compiled:
         src_party=src_party,
         dst_party=dst_party,
         size_bytes=graph.stop - graph.start,
-        latency_ps=latency_before_ps[path_ptr[1:]] - latency_before_ps[path_ptr[:-1]],
+        latency_ps=latency_before_ps[path_ptr[1:]] - latency_before_ps[path_ptr[:-1]] + graph.delay_ps,
         bytes_per_ps=bytes_per_ps,
         path_ptr=path_ptr,
         path=path,

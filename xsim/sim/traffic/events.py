@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels import events as k
-from xsim.sim.kernels.never import NEVER_PS
+from xsim.sim.kernels.never import NEVER_PS, PPM
 from xsim.sim.traffic.compiled import Compiled
 from xsim.sim.traffic.tally import Run, Tally, Totals
 
@@ -178,6 +178,7 @@ def _template(compiled: Compiled, pool: int) -> _Template:
     row[:, k.CYCLE] = np.where(graph.cycle_len > 0, graph.cycle_base, np.arange(rows))
     row[:, k.SIZE], row[:, k.LATENCY] = compiled.size_bytes, compiled.latency_ps
     row[:, k.HOPS], row[:, k.SRC], row[:, k.DST] = np.diff(compiled.path_ptr), src, dst
+    row[:, k.EXTRA] = graph.wire_ppm - PPM
     party[:, k.STATE] = k.PARTY
     heads = np.concatenate((graph.pred, src, dst[other]))
     tails = np.concatenate((np.repeat(np.arange(rows), before), np.arange(rows), other))

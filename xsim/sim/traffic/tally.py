@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.contracts import FlowTimes, NetworkStats
-from xsim.sim.kernels.never import LONGEST_PS
+from xsim.sim.kernels.never import HALF_PPM, LONGEST_PS, PPM
 from xsim.sim.traffic.compiled import Compiled
 
 __all__ = ["Run", "Tally", "Totals", "tally_alone"]
@@ -72,7 +72,9 @@ def tally_alone(compiled: Compiled) -> Tally:
     """The tally of a run in which no flow slows another. A link is busy for the sum of its flows' sending times."""
     flows: dict[int, int] = {}
     row_bytes, row_busy_ps = np.zeros((2, compiled.graph.rows), dtype=np.int64)
-    for rows, size, times in _carried(compiled):
+    for rows, payload, times in _carried(compiled):
+        extra_ppm = compiled.graph.wire_ppm[rows] - PPM
+        size = payload + payload // PPM * extra_ppm + (payload % PPM * extra_ppm + HALF_PPM) // PPM
         sending_ps = np.maximum(1, np.minimum(size / compiled.bytes_per_ps[rows] + 0.5, LONGEST_PS).astype(np.int64))
         row_bytes[rows] += times * size
         row_busy_ps[rows] += times * sending_ps

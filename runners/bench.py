@@ -1,0 +1,89 @@
+"""How long one measured collective takes when it is simulated: ``auto`` on the wires that it was measured on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from runners.measured import Machine, Row, cluster
+from xsim.errors import PlanError
+from xsim.fabric.fabric import Fabric
+from xsim.fabric.topology.one_switch import OneSwitch
+from xsim.fabric.transfers import TransferGraph
+from xsim.families import build, names
+from xsim.plan.collective.auto import Auto
+from xsim.plan.comm import Collective, CommPlan
+from xsim.plan.contracts import CollectiveAlgorithm, Estimate, Reshard
+from xsim.plan.forecast import Forecast
+from xsim.plan.lower import lower_comm
+from xsim.sim.network.flow import Flow
+from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
+from xsim.spec.deployment import DeploymentPlan
+
+__all__ = ["forecast_us", "simulated_us"]
+
+
+def simulated_us(row: Row, nic_latency_ps: int | None) -> float:
+    """Microseconds of the row's collective by ``auto``, all ranks starting together, by the network ``flow``."""
+    fabric, graph = _graph(row, nic_latency_ps)
+    return Flow().open(fabric, 0).solo(graph) * 1e-6
+
+
+def forecast_us(row: Row, nic_latency_ps: int | None) -> float:
+    """The same without simulating it."""
+    fabric, graph = _graph(row, nic_latency_ps)
+    return Forecast.of(graph, fabric).time_ps(graph.delay_ps, graph.wire_ppm) * 1e-6
+
+
+def _graph(row: Row, nic_latency_ps: int | None) -> tuple[Fabric, TransferGraph]:
+    site = _site(row.machine, row.ranks, row.hosts, nic_latency_ps)
+    span_bytes = row.size_bytes * (row.ranks if row.kind == "all_to_all" else 1)  # it counts what one rank sends
+    collective = Collective(row.kind, tuple(range(row.ranks)), range(span_bytes))
+    return site.fabric, Auto().expand(collective, site)
+
+
+@cache
+def _site(machine: Machine, ranks: int, hosts: int, nic_latency_ps: int | None) -> _Bench:
+    spec = cluster(machine, ranks, hosts)
+    if nic_latency_ps is not None:
+        spec = replace(
+            spec,
+            hosts=tuple(replace(host, nic=replace(host.nic, latency_ps=nic_latency_ps)) for host in spec.hosts),
+        )
+    return _Bench(spec, OneSwitch().build(spec))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """A site without a scenario: wires, devices, and the members that need no more."""
+
+    cluster: ClusterSpec
+    fabric: Fabric
+    element_bytes: int = 1
+
+    def device(self, rank: int) -> DeviceSpec:
+        return rank_devices(self.cluster)[rank]
+
+    @property
+    def reshards(self) -> tuple[str, ...]:
+        return names("reshard")
+
+    def reshard(self, name: str) -> Reshard:
+        found: Reshard = build("reshard", {"name": name})
+        return found
+
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        return names("collective")
+
+    def collective(self, name: str, **options: object) -> CollectiveAlgorithm:
+        found: CollectiveAlgorithm = build("collective", {"name": name, **options})
+        return found
+
+    def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
+        site = replace(self, element_bytes=element_bytes)
+        graph = lower_comm(plan, [plan.participants()], collective=Auto(), site=site)
+        return Flow().open(self.fabric, 0).solo(graph)
+
+    def simulate(self, deployment: DeploymentPlan) -> Estimate:
+        raise PlanError(f"a collective alone simulates no deployment, such as {deployment}")

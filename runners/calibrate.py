@@ -1,0 +1,73 @@
+"""Calibrate what collectives cost on published measurements, and report how far off ``collective=auto`` is.
+
+python -m runners.calibrate docs/collectives.md    # reads measured/collectives.csv under $XSIM_REFERENCE_DATA
+
+The figures that it fits are those of xsim/spec/protocols.yaml: where they differ, the report says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from analysis.command import Parser, exits
+from runners.bench import forecast_us, simulated_us
+from runners.calibration import fit_costs, fit_latency_ps
+from runners.calibration_report import Found, grouped, text
+from runners.measured import Row, read
+from xsim.errors import SpecError
+from xsim.spec.cluster import DeviceSpec, LinkSpec
+from xsim.spec.codec import from_plain
+from xsim.spec.protocols import generations
+
+__all__ = ["calibrate", "main"]
+
+
+@exits
+def main(argv: Sequence[str]) -> int:
+    """Write the report."""
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("report", type=Path, help="the file to write")
+    report: Path = parser.parse_args(argv).report
+    folder = os.environ.get("XSIM_REFERENCE_DATA")
+    if not folder:
+        raise SpecError("XSIM_REFERENCE_DATA", None, "it names no folder", "set it to one that holds measured/")
+    found = calibrate(*read(Path(folder) / "measured" / "collectives.csv"))
+    report.write_text(text(found), encoding="utf-8")
+    print(f"wrote {report}")
+    return 0
+
+
+def calibrate(rows: Sequence[Row], left_out: Mapping[str, tuple[int, str]]) -> Found:
+    """Fit on a part of the rows, simulate all."""
+    costs = {
+        name: fit_costs(_fitted_on(name, rows), _port(name), own.in_switch.ranks if own.in_switch else None)
+        for name, own in generations().items()
+        if own.devices
+    }
+    networks = grouped((row for row in rows if row.hosts > 1), lambda row: row.machine.network)
+    latencies_ps = {
+        network: fit_latency_ps([row for row in own if not row.held_out_by_size], forecast_us)
+        for network, own in networks.items()
+    }
+    errors = {row: simulated_us(row, latencies_ps.get(row.machine.network)) / row.time_us - 1 for row in rows}
+    return Found(costs=costs, latencies_ps=latencies_ps, errors=errors, left_out=left_out)
+
+
+def _fitted_on(name: str, rows: Iterable[Row]) -> list[Row]:
+    """Over PCIe only rings of two: more ranks share parts of the host that no specification states."""
+    devices = generations()[name].devices
+    own = (row for row in rows if row.hosts == 1 and row.machine.device in devices and not row.held_out)
+    return [row for row in own if row.machine.scale_up != "pcie" or (row.ranks == 2 and row.kind != "all_to_all")]
+
+
+def _port(name: str) -> LinkSpec:
+    """What the devices of a generation are fitted on."""
+    device = from_plain(DeviceSpec, generations()[name].devices[0])
+    return device.scale_up or device.pcie
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

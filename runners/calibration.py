@@ -1,0 +1,169 @@
+"""Fits what protocols cost to measurements on one host, and the latency of a network to those on several.
+
+A ring of n ranks takes R rounds, 2 (n - 1) for an all-reduce and n - 1 otherwise. Under a protocol that waits d in each
+and leaves the share s of ports of bandwidth B and path latency L it takes, with the base b of every collective,
+
+    b + R (L + d) + (R + f) S / (n s B), f = FILL_STEPS,
+
+and an all-reduce of K pieces in a switch (``nvls``)
+
+    b + (2 K + 3) (L + d) + ((K + 2) / K + (K + 1) / (K n)) S / (s B).
+
+An exchange of all pairs takes b + L + d + (n - 1 + f) S / (n s B) with costs of its own. The predicted time is the
+least over the protocols. These are the times that ``auto`` is simulated with, in closed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares, minimize
+
+from runners.measured import Row
+from xsim.plan.protocol import FILL_STEPS
+from xsim.spec.cluster import LinkSpec
+
+__all__ = ["Costs", "fit_costs", "fit_latency_ps"]
+
+Floats = NDArray[np.float64]
+
+IN_SWITCH_PIECES = 10  # of ``nvls``
+STARTS = 12  # of the search, from points drawn around the first; the best counts
+LOWEST = np.array([1.0, 0.01, 0.1, 0.5, 0.25, 0.3, 0.3, 0.01, 0.55])  # us x 4, shares x 3, us, share
+HIGHEST = np.array([20.0, 3.0, 5.0, 18.0, 0.5, 120 / 128, 1.0, 8.0, 1.0])
+FIRST = np.array([8.0, 0.1, 0.9, 5.0, 0.4, 0.7, 0.9, 1.5, 0.75])
+PAIRS_LOWEST = np.array([0.01, 0.05, 0.5, 0.2])  # LL: us, share; Simple: us, share
+PAIRS_HIGHEST = np.array([12.0, 0.5, 40.0, 1.0])
+PAIRS_FIRST = np.array([3.0, 0.3, 10.0, 0.8])
+PULL = 0.001  # per squared logarithm from FIRST: what the rows cannot tell stays near it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """What was fitted for one generation of devices on one class of links.
+
+    Attributes:
+        delays_us, shares: Of LL, LL128 and Simple.
+        in_switch: Delay in us and share; absent if no row could tell.
+        pairs: Of LL and Simple, delay in us and share; absent if no row could tell.
+    """
+
+    base_us: float
+    delays_us: tuple[float, float, float]
+    shares: tuple[float, float, float]
+    in_switch: tuple[float, float] | None = None
+    pairs: tuple[tuple[float, float], tuple[float, float]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Rows in columns."""
+
+    rounds: Floats
+    ranks: Floats
+    sizes: Floats
+    times_us: Floats
+    summed: NDArray[np.bool_]  # whether a switch may sum
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], in_switch_ranks: int | None) -> _Columns:
+        ranks = np.array([row.ranks for row in rows], dtype=float)
+        reduces = np.array([row.kind == "all_reduce" for row in rows])
+        return cls(
+            rounds=(ranks - 1) * np.where(reduces, 2, 1),
+            ranks=ranks,
+            sizes=np.array([row.size_bytes for row in rows], dtype=float),
+            times_us=np.array([row.time_us for row in rows]),
+            summed=reduces & (ranks >= (in_switch_ranks or np.inf)),
+        )
+
+
+def fit_costs(rows: Sequence[Row], port: LinkSpec, in_switch_ranks: int | None) -> Costs:
+    """The costs with the least mean absolute error relative to the measured times.
+
+    Args:
+        rows: On one host.
+        port: A device's; a path has two of them.
+        in_switch_ranks: From how many ranks on a switch may sum an all-reduce; never if absent.
+    """
+    rings = [row for row in rows if row.kind != "all_to_all"]
+    columns = _Columns.of(rings, in_switch_ranks)
+    count = 9 if columns.summed.any() else 7
+    best = _search(
+        lambda costs: _predicted_us(costs, columns, port) / columns.times_us,
+        FIRST[:count],
+        LOWEST[:count],
+        HIGHEST[:count],
+    )
+    found = Costs(
+        base_us=best[0],
+        delays_us=(best[1], best[2], best[3]),
+        shares=(best[4], best[5], best[6]),
+        in_switch=(best[7], best[8]) if count == 9 else None,
+    )
+    exchanges = [row for row in rows if row.kind == "all_to_all"]
+    return replace(found, pairs=_fit_pairs(exchanges, port, found.base_us)) if exchanges else found
+
+
+def _fit_pairs(rows: Sequence[Row], port: LinkSpec, base_us: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    columns = _Columns.of(rows, None)
+    latency_us, byte_us = 2e-6 * port.latency_ps, 1e6 / port.bandwidth_bytes_per_s
+    sent_us = (columns.ranks - 1 + FILL_STEPS) / columns.ranks * columns.sizes * byte_us
+
+    def off(costs: Floats) -> Floats:
+        fixed_us = base_us + latency_us
+        ll, simple = (fixed_us + delay + sent_us / share for delay, share in (costs[:2], costs[2:]))
+        found: Floats = np.minimum(ll, simple) / columns.times_us
+        return found
+
+    best = _search(off, PAIRS_FIRST, PAIRS_LOWEST, PAIRS_HIGHEST)
+    return (best[0], best[1]), (best[2], best[3])
+
+
+def _search(off: Callable[[Floats], Floats], first: Floats, lowest: Floats, highest: Floats) -> list[float]:
+    """The point with the least mean of ``abs(off - 1)``, within bounds."""
+    low, middle, high = np.log(lowest), np.log(first), np.log(highest)
+
+    def inside(point: Floats) -> Floats:
+        return off(np.exp(np.clip(point, low, high)))
+
+    def loss(point: Floats) -> float:
+        return float(np.abs(inside(point) - 1).mean() + PULL * ((point - middle) ** 2).sum())
+
+    dice = np.random.default_rng(0)
+    found = []
+    for start in range(STARTS):
+        begin = np.clip(middle + (dice.normal(0, 0.4, len(first)) if start else 0), low + 1e-6, high - 1e-6)
+        near = least_squares(lambda x: np.log(inside(x)), begin, bounds=(low, high), loss="soft_l1", f_scale=0.05)
+        found.append(minimize(loss, near.x, method="Nelder-Mead"))
+    best: list[float] = np.exp(np.clip(min(found, key=lambda result: float(result.fun)).x, low, high)).tolist()
+    return best
+
+
+def _predicted_us(costs: Floats, rows: _Columns, port: LinkSpec) -> Floats:
+    latency_us, byte_us = 2e-6 * port.latency_ps, 1e6 / port.bandwidth_bytes_per_s
+    sent_us = (rows.rounds + FILL_STEPS) / rows.ranks * rows.sizes * byte_us
+    times = [
+        costs[0] + rows.rounds * (latency_us + delay) + sent_us / share
+        for delay, share in zip(costs[1:4], costs[4:7], strict=True)
+    ]
+    if len(costs) > 7:
+        k, (delay, share) = IN_SWITCH_PIECES, costs[7:9]
+        passes = (k + 2) / k + (k + 1) / (k * rows.ranks)
+        in_switch = costs[0] + (2 * k + 3) * (latency_us + delay) + passes * rows.sizes * byte_us / share
+        times.append(np.where(rows.summed, in_switch, np.inf))
+    found: Floats = np.min(times, axis=0)
+    return found
+
+
+def fit_latency_ps(rows: Sequence[Row], predicted_us: Callable[[Row, int], float]) -> int:
+    """The latency of a NIC's port with the least mean absolute error, in steps of a half from 1 us to 1 ms.
+
+    Args:
+        predicted_us: Of a row, if the port has that latency in ps.
+    """
+    offered = [round(1_000_000 * 1.5**step) for step in range(18)]
+    return min(offered, key=lambda ps: sum(abs(predicted_us(row, ps) / row.time_us - 1) for row in rows))

@@ -1,0 +1,109 @@
+"""Auto is never far behind the fastest of those that it chooses among, and its forecasts are those of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.plan.test_collective_times import hosts_of
+from tests.strategies import StandInSite
+from xsim.errors import SpecError
+from xsim.fabric.topology.rail import Rail
+from xsim.fabric.transfers import TransferGraph
+from xsim.plan.collective.auto import Auto
+from xsim.plan.collective.hierarchical import Hierarchical
+from xsim.plan.collective.ring import Ring
+from xsim.plan.collective.tree import Tree
+from xsim.plan.comm import Collective, CollectiveKind
+from xsim.plan.forecast import Forecast
+from xsim.plan.protocol import ProtocolChoice, row_costs, under, with_costs
+from xsim.sim.network.flow import Flow
+from xsim.spec.protocols import PROTOCOLS, Protocol
+
+HOSTS = ((2,), (3,), (4,), (8,), (16,), (2, 2), (8, 8), (1,) * 8, (4, 4, 4), (8,) * 4, (8,) * 8)
+KINDS: tuple[CollectiveKind, ...] = ("all_reduce", "all_gather", "reduce_scatter")
+SIZES = [2**power for power in range(10, 31)]
+EXAMPLES = settings().max_examples
+SAMPLE = settings(max_examples=EXAMPLES if EXAMPLES > 100 else 15)  # each simulates up to 19 collectives; all in soak
+
+
+def others(collective: Collective, site: StandInSite) -> Iterator[TransferGraph]:
+    """Whoever auto chooses among, in every protocol, asked for by hand."""
+    hosts = len(set(site.fabric.hosts))
+    for protocol in PROTOCOLS:
+        choice: ProtocolChoice = protocol
+        yield Ring(protocol=choice).expand(collective, site)
+        if hosts > 1:
+            yield Ring(channels=len(collective.ranks) // hosts, protocol=choice).expand(collective, site)
+            yield under(choice, Hierarchical().expand(collective, site), site)
+            for pieces in (1, 4, 16):
+                yield Tree(pieces=pieces, protocol=choice).expand(collective, site)
+    if hosts == 1 and collective.kind == "all_reduce" and len(collective.ranks) >= 5:
+        summed = site.collective("nvls").expand(collective, site)
+        yield with_costs(summed, row_costs(summed, site, ("in_switch",))[0])
+
+
+@SAMPLE
+@given(hosts=st.sampled_from(HOSTS), kind=st.sampled_from(KINDS), size=st.sampled_from(SIZES), rails=st.booleans())
+def test_within_a_twentieth_of_the_fastest(
+    hosts: tuple[int, ...], kind: CollectiveKind, size: int, rails: bool
+) -> None:
+    fabric = hosts_of(*hosts, topology=Rail()) if rails else hosts_of(*hosts)
+    site = StandInSite(fabric)
+    collective = Collective(kind, tuple(range(sum(hosts))), range(size))
+    network = Flow().open(fabric, 0)
+    fastest_ps = min(network.solo(graph) for graph in others(collective, site))
+
+    assert network.solo(Auto().expand(collective, site)) <= 1.05 * fastest_ps
+
+
+@SAMPLE
+@given(hosts=st.sampled_from(HOSTS), size=st.sampled_from(SIZES), protocol=st.sampled_from(PROTOCOLS))
+def test_a_forecast_of_rings_is_what_the_network_takes(hosts: tuple[int, ...], size: int, protocol: Protocol) -> None:
+    fabric = hosts_of(*hosts)
+    collective = Collective("all_reduce", tuple(range(sum(hosts))), range(size))
+    graph = Ring(channels=2, protocol=protocol).expand(collective, StandInSite(fabric))
+
+    forecast_ps = Forecast.of(graph, fabric).time_ps(graph.delay_ps, graph.wire_ppm)
+    assert forecast_ps == pytest.approx(Flow().open(fabric, 0).solo(graph), rel=1e-2)
+
+
+def test_a_forecast_counts_elements() -> None:
+    fabric = hosts_of(4)
+    bytewise, elements = (
+        Ring().expand(Collective("all_reduce", (0, 1, 2, 3), range(size)), StandInSite(fabric)) for size in (4000, 1000)
+    )
+
+    found = [
+        Forecast.of(graph, fabric, element_bytes).time_ps(graph.delay_ps, graph.wire_ppm)
+        for graph, element_bytes in ((bytewise, 1), (elements, 4))
+    ]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "size", "chosen"),
+    [((8,), 2**16, "ll"), ((4,), 2**28, "simple")],
+)
+def test_few_bytes_want_few_delays_and_many_want_wide_wires(hosts: tuple[int, ...], size: int, chosen: str) -> None:
+    site = StandInSite(hosts_of(*hosts))
+    collective = Collective("all_gather", tuple(range(sum(hosts))), range(size))
+    expected = Ring(protocol=chosen).expand(collective, site)  # type: ignore[arg-type]
+
+    found = Auto().expand(collective, site)
+    assert found.wire_ppm.tolist() == expected.wire_ppm.tolist()
+    assert found.delay_ps.tolist() == expected.delay_ps.tolist()
+
+
+def test_what_may_not_be_tried_is_not() -> None:
+    site = StandInSite(hosts_of(8))
+    collective = Collective("all_gather", tuple(range(8)), range(2**28))
+
+    only_ll = Auto(protocols=("ll",)).expand(collective, site)
+    assert only_ll.wire_ppm.max() >= 2 * 10**6
+    assert Auto().expand(collective, site).wire_ppm.max() < 2 * 10**6
+    with pytest.raises(SpecError, match="there is nothing to choose from"):
+        Auto(protocols=())

@@ -1,0 +1,56 @@
+"""What protocols cost: within their design, of devices that exist, and refused if it cannot be."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+
+from xsim.errors import SpecError
+from xsim.spec.library import device_names
+from xsim.spec.protocols import PROTOCOLS, LinkClass, WireCost, generation, generations
+
+EACH = pytest.mark.parametrize("name", generations())
+LINKS = ("scale_up", "pcie", "network")
+
+
+def test_each_device_belongs_to_one_generation_at_most() -> None:
+    listed = list(chain.from_iterable(costs.devices for costs in generations().values()))
+
+    assert set(listed) <= set(device_names())
+    assert len(listed) == len(set(listed))
+    assert generation("h200") is generations()["hopper"]
+    assert generation("rtx_3090") is generation("of my own") is generations()["others"]
+
+
+@EACH
+@pytest.mark.parametrize("link", LINKS)
+def test_what_is_quick_to_start_wastes_most(name: str, link: LinkClass) -> None:
+    costs = [generations()[name].cost(link, protocol) for protocol in PROTOCOLS]
+
+    assert [cost.delay_ps for cost in costs] == sorted(cost.delay_ps for cost in costs)
+    assert [cost.share for cost in costs] == sorted(cost.share for cost in costs)
+
+
+@EACH
+@pytest.mark.parametrize("link", LINKS)
+def test_half_of_ll_and_a_sixteenth_of_ll128_are_flags(name: str, link: LinkClass) -> None:
+    assert generations()[name].cost(link, "ll").share <= 1 / 2
+    assert generations()[name].cost(link, "ll128").share <= 120 / 128
+
+
+def test_switches_and_pairs_have_their_own_costs_on_scale_up_links_only() -> None:
+    hopper, ada = generations()["hopper"], generations()["ada"]
+
+    assert hopper.cost("scale_up", "in_switch") is hopper.in_switch
+    assert hopper.cost("network", "in_switch") is hopper.network.simple
+    assert hopper.pairs is not None
+    assert hopper.cost("scale_up", "pairs_ll") is hopper.pairs.ll
+    assert hopper.cost("network", "pairs_ll") is hopper.network.ll
+    assert ada.cost("pcie", "pairs_simple") is ada.pcie.simple
+
+
+@pytest.mark.parametrize("share", [0.0, -0.5, 1.1])
+def test_a_share_is_a_part(share: float) -> None:
+    with pytest.raises(SpecError, match="it is not a part of the bandwidth; write a number above 0 up to 1"):
+        WireCost(delay_ps=0, share=share)

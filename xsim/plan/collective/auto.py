@@ -1,0 +1,89 @@
+"""Auto: the algorithm and protocol that a tuner would pick, by size, ranks and wires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xsim.errors import SpecError
+from xsim.fabric.transfers import TransferGraph
+from xsim.plan.comm import Collective
+from xsim.plan.contracts import Site
+from xsim.plan.forecast import Forecast
+from xsim.plan.patterns import by_host
+from xsim.plan.protocol import RowCosts, row_costs, with_costs
+from xsim.spec.protocols import PROTOCOLS, Mode, Protocol, generation
+
+__all__ = ["Auto"]
+
+TREE_PIECES = (1, 4, 16)  # of each of the two trees
+LEAST_PIECE_BYTES = 2**16  # smaller ones only add steps
+
+
+@dataclass(frozen=True, slots=True)
+class Auto:
+    """The fastest of rings, trees, hierarchies and in-switch sums under LL, LL128 or Simple, as NCCL's tuner picks.
+
+    As NCCL does, for each algorithm and protocol a time is worked out from the number of steps, what each waits, and
+    the bytes over the bandwidth that is left, and the least is taken; it is not simulated. Within a host these are
+    one ring, which stands for all channels since they have the same port, and sums in the switch where it can; over
+    hosts rings too (one, and as many as a host has ranks, up to the most channels), two trees, and the hierarchy.
+
+    What a step waits and what is left of a wire are those of the generation of the devices, calibrated on published
+    measurements: xsim/spec/protocols.yaml, docs/collectives.md.
+
+    Attributes:
+        protocols: Which of NCCL's are tried.
+    """
+
+    protocols: tuple[Protocol, ...] = PROTOCOLS
+
+    def __post_init__(self) -> None:
+        if not self.protocols:
+            raise SpecError("protocols", self.protocols, "there is nothing to choose from", "name ll, ll128 or simple")
+
+    def expand(self, collective: Collective, site: Site) -> TransferGraph:
+        offers = [offer for graph, modes in self._tried(collective, site) for offer in _offers(graph, modes, site)]
+        _, graph, costs = min(offers, key=lambda offer: offer[0])
+        return with_costs(graph, costs) if graph.rows else graph
+
+    def _tried(self, collective: Collective, site: Site) -> Iterator[tuple[TransferGraph, Sequence[Mode]]]:
+        """What each algorithm would transfer, on ideal wires, and how."""
+        if collective.kind in {"all_to_all", "send_recv"}:
+            yield site.collective("direct").expand(collective, site), self._pairs()
+            return
+        yield site.collective("ring").expand(collective, site), self.protocols
+        if _sums_in_switch(collective, site):
+            yield site.collective("nvls").expand(collective, site), ("in_switch",)
+        hosts = by_host(collective.ranks, site.fabric)
+        if len(hosts) == 1:
+            return
+        most = min(generation(site.device(rank).name).most_channels for rank in collective.ranks)
+        channels = min(most, *map(len, hosts))
+        if channels > 1:
+            yield site.collective("ring", channels=channels).expand(collective, site), self.protocols
+        yield site.collective("hierarchical").expand(collective, site), self.protocols
+        for pieces in TREE_PIECES:
+            if pieces == 1 or len(collective.span) * site.element_bytes >= 2 * pieces * LEAST_PIECE_BYTES:
+                yield site.collective("tree", pieces=pieces).expand(collective, site), self.protocols
+
+    def _pairs(self) -> Sequence[Mode]:
+        """How sends and receives are tried; they have no LL128."""
+        modes: dict[Protocol, Mode] = {"ll": "pairs_ll", "ll128": "pairs_simple", "simple": "pairs_simple"}
+        return sorted({modes[protocol] for protocol in self.protocols})
+
+
+def _offers(graph: TransferGraph, modes: Sequence[Mode], site: Site) -> Iterator[tuple[int, TransferGraph, RowCosts]]:
+    """(forecast in ps, graph, costs) of each mode."""
+    forecast = Forecast.of(graph, site.fabric, site.element_bytes)
+    for costs in row_costs(graph, site, modes):
+        yield forecast.time_ps(costs.delay_ps, costs.wire_ppm) + max(costs.base_ps.values()), graph, costs
+
+
+def _sums_in_switch(collective: Collective, site: Site) -> bool:
+    """Whether NCCL would: only all-reduces, and enough ranks in each host."""
+    if collective.kind != "all_reduce" or "nvls" not in site.collectives:
+        return False
+    fewest = min(map(len, by_host(collective.ranks, site.fabric)))
+    found = [generation(site.device(rank).name).in_switch for rank in collective.ranks]
+    return all(cost is not None and cost.ranks <= fewest for cost in found)
