@@ -68,6 +68,8 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
     ranks = iter(draw(st.permutations(range(20))))
     replicas = [draw(_replicas(ranks, chunks, both_ways)) for _ in range(draw(st.integers(1, 3)))]
     zero = draw(st.sampled_from((0, 0, 1, 2)))
+    if zero:
+        replicas = [draw(_keeping(replica)) for replica in replicas]
     if zero == 2:
         replicas = [replace(replica, micro_batches=replicas[0].micro_batches) for replica in replicas]
     plan = DeploymentPlan(
@@ -119,6 +121,17 @@ def _replicas(draw: st.DrawFn, ranks: Iterator[int], chunks: int, both_ways: boo
         micro_batch=micro_batch,
         micro_batches=2 * draw(st.integers(1, 2)) if both_ways else draw(st.integers(1, 3)),
     )
+
+
+@st.composite
+def _keeping(draw: st.DrawFn, replica: Replica) -> Replica:
+    """The replica, in some of whose groups ranks keep unlike parts of what is shared out."""
+    shares = st.sampled_from(((), (0.5, 3.0, 1.2)))
+    stages = tuple(
+        replace(stage, groups=tuple(replace(g, state_shares=draw(shares)[: len(g.ranks)]) for g in stage.groups))
+        for stage in replica.stages
+    )
+    return replace(replica, stages=stages)
 
 
 @st.composite

@@ -161,7 +161,7 @@ def one_after(first: CommPlan, second: CommPlan) -> CommPlan:
     """The steps of ``second`` after all of ``first``."""
     before = tuple(range(len(first.steps)))
     moved = (replace(step, after=(*before, *(len(before) + i for i in step.after))) for step in second.steps)
-    return CommPlan((*first.steps, *moved))
+    return CommPlan((*first.steps, *moved), zeros=first.zeros)
 
 
 def by_pair(plan: CommPlan) -> dict[tuple[int, int], range]:

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.strategies import disjoint_layouts
 from xsim.plan.layout import Layout
@@ -43,6 +44,25 @@ def test_where_one_stretch_each_is_not_enough_no_shard_is_larger_than_the_finest
 ) -> None:
     """The single rank cannot take a ninth of all eight parts."""
     assert largest(degrees) <= part
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=6))
+def test_shares_of_whole_copies_are_kept_exactly(shares: list[int]) -> None:
+    """Groups of one rank each, which all hold everything."""
+    layouts = [Layout((rank,), (0, 7 * sum(shares))) for rank in range(len(shares))]
+
+    shards = shard_layout(layouts, {rank: Fraction(share) for rank, share in enumerate(shares)})
+
+    assert {rank: len(span) for rank, span in shards.shards()} == {rank: 7 * each for rank, each in enumerate(shares)}
+
+
+@given(disjoint_layouts(1, 5), st.lists(st.fractions(Fraction(1, 10), 10), min_size=40, max_size=40))
+def test_with_any_shares_shards_stay_inside(many: tuple[Layout, ...], shares: list[Fraction]) -> None:
+    cut = [replace(layout, replicated=False) for layout in many]
+    shards = shard_layout(cut, dict(enumerate(shares)))
+
+    assert sorted(shards.ranks) == sorted(rank for layout in cut for rank in layout.ranks)
+    assert all(any(layout.holds(rank, span) for layout in cut) for rank, span in shards.shards() if span)
 
 
 def test_groups_that_are_cut_alike_share_each_part() -> None:

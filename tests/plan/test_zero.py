@@ -84,6 +84,23 @@ def _one_holder_of_both_ends(question: Scenario) -> bool:
     return all(len(replica.stages) == 1 for replica in question.deployment.replicas)
 
 
+def test_a_rank_with_more_memory_may_keep_more() -> None:
+    """Shares of 3 and 1: https://arxiv.org/abs/2411.01075 takes what each keeps apart from what it computes."""
+    asked = replicas(2, 1)
+    assert asked.deployment is not None
+    larger, smaller = asked.deployment.replicas
+    group = replace(larger.stages[0].groups[0], state_shares=(3.0,))
+    larger = replace(larger, stages=(replace(larger.stages[0], groups=(group,)),))
+    unequal = replace(asked, deployment=replace(asked.deployment, replicas=(larger, smaller)))
+
+    need = [need.optimizer_bytes for _, need in verdict(unequal).needs]
+    bodies = [program.bodies["U", 0] for program in lowered(unequal).programs]
+    update = [step.durations_ps[0] for body in bodies for step in body.steps if isinstance(step, Compute)]
+    assert need[0] == pytest.approx(3 * need[1], rel=1e-5)
+    assert update[0] == pytest.approx(3 * update[1], rel=1e-5)
+    assert sum(need) == 12 * SPEC.parameters
+
+
 def test_an_update_takes_as_long_as_the_shard() -> None:
     whole, sharded = (lowered(replicas(4, zero)) for zero in (0, 1))
     (before,), (after,) = (

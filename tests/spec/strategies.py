@@ -149,7 +149,10 @@ def _groups(draw: st.DrawFn, micro_batch: int, free: Iterator[int]) -> tuple[Dev
     groups = []
     for share in samples:
         tp, cp = draw(counts), draw(st.integers(1, 2))
-        shares = draw(st.just(()) | st.lists(st.floats(0.1, 10), min_size=tp, max_size=tp).map(tuple))
+        shares, kept = (
+            draw(st.just(()) | st.lists(st.floats(0.1, 10), min_size=parts, max_size=parts).map(tuple))
+            for parts in (tp, tp * cp)
+        )
         ranks = tuple(next(free) for _ in range(tp * cp))
-        groups.append(DeviceGroup(ranks=ranks, samples=share, cp=cp, tp_shares=shares))
+        groups.append(DeviceGroup(ranks=ranks, samples=share, cp=cp, tp_shares=shares, state_shares=kept))
     return tuple(groups)

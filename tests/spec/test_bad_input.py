@@ -118,6 +118,16 @@ def test_cp_that_does_not_divide(scenario: dict[str, Any]) -> None:
             [1, 99, 99],
             "[1.0, 99.0, 99.0]: of 32 groups of heads rank 0 would get none; give it a larger share",
         ),
+        (
+            "state_shares",
+            [1, 0.5, 0],
+            "[1.0, 0.5, 0.0]: a share is more than 0 and less than 1e+06; write such as [2, 2, 1]",
+        ),
+        (
+            "state_shares",
+            [1, 1, 2],
+            "[1.0, 1.0, 2.0]: with zero: 0 every rank keeps all states of its own; leave it out, or write zero: 1 or 2",
+        ),
         ("cp", 3, "3: context parallelism is not simulated yet; write cp: 1"),
     ],
 )

@@ -21,7 +21,7 @@ from xsim.plan.layout import Layout
 from xsim.plan.route import Order, routes, scheduled
 from xsim.plan.shards import shard_layout
 from xsim.plan.workload import Action, Body, Move, Program, Ready, Sync, Workload
-from xsim.plan.zero import Kept, kept_states
+from xsim.plan.zero import Kept, kept_states, state_shares
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
 from xsim.spec.shares import share_cuts
@@ -195,6 +195,7 @@ def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tup
     if plan.serial_sync:
         buckets = backward_order(buckets)
     every = len(buckets) if plan.zero >= 2 else 0
+    shares = state_shares(plan)
     before: list[Sync] = []
     after: list[Sync] = []
     ready: list[defaultdict[int, tuple[Ready, ...]]] = [defaultdict(tuple) for _ in places]
@@ -203,7 +204,7 @@ def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tup
         layouts = [gradient_layout(places[program].devices, bucket) for program in programs]
         what = (programs, bucket.kind, bucket.layers, bucket.size * own_bytes)
         if plan.zero:
-            shards = shard_layout(layouts)
+            shards = shard_layout(layouts, shares)
             before.append(Sync(*what, *wires.reduce_scatter(layouts, shards), does="scatter"))
             after.append(Sync(*what, *wires.gather(shards, layouts), does="gather"))
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 
 from xsim.plan.gradients import bucket_elements, gradient_buckets, gradient_layout
@@ -14,7 +15,7 @@ from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 from xsim.spec.shares import share_cuts
 
-__all__ = ["Kept", "kept_states"]
+__all__ = ["Kept", "kept_states", "state_shares"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,15 @@ class Kept:
     bucket: int
 
 
+def state_shares(plan: DeploymentPlan) -> Mapping[int, Fraction]:
+    """By rank what it keeps of shared states, in proportion; those that are not there keep a share of 1."""
+    return {
+        rank: Fraction(repr(share))
+        for _, group in plan.groups()
+        for rank, share in zip(group.ranks, group.state_shares, strict=False)
+    }
+
+
 def kept_states(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Mapping[int, Kept]:
     """By rank of ``plan``, which has its ends, what it keeps if gradient buckets are cut into shards.
 
@@ -42,6 +52,7 @@ def kept_states(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Mappi
     groups = [(group, layers) for stage in stages for group in stage.groups for layers in stage.layers]
     holders = [Holder(group.ranks, layers) for group, layers in groups]
     shard = {rank: 0 for group, _ in groups for rank in group.ranks}
+    shares = state_shares(plan)
     largest = dict(shard)
     shared = {group.ranks: 0 for group, _ in groups}
     for bucket in gradient_buckets(scenario.model, holders, bucket_elements(plan, scenario.dtype_bytes)):
@@ -50,7 +61,7 @@ def kept_states(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Mappi
             shared[layout.ranks] += bucket.size
             for rank, span in layout.shards():
                 largest[rank] = max(largest[rank], len(span))
-        for rank, span in shard_layout(layouts).shards():
+        for rank, span in shard_layout(layouts, shares).shards():
             shard[rank] += len(span)
     found: dict[int, Kept] = {}
     for stage in stages:

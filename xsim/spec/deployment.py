@@ -29,12 +29,16 @@ class DeviceGroup:
         cp: Context-parallel degree.
         tp_shares: What each rank takes of all that the group cuts, in proportion (Xsim paper section 2.1): of heads,
             of the width of the MLP, of the vocabulary, and of the sequence. Empty: as even as can be.
+        state_shares: With ``zero``, what each rank keeps of what data-parallel ranks share out, in proportion to those
+            of all of them: one with more memory may keep more (Cephalo, https://arxiv.org/abs/2411.01075), as far as
+            its group gives it that much. Empty: 1 each.
     """
 
     ranks: tuple[int, ...]
     samples: int
     cp: int = 1
     tp_shares: tuple[float, ...] = ()
+    state_shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.ranks or len(set(self.ranks)) != len(self.ranks):
@@ -45,12 +49,14 @@ class DeviceGroup:
         at_least(self, "cp", 1)
         if len(self.ranks) % self.cp:
             raise SpecError("cp", self.cp, f"it does not divide {len(self.ranks)} ranks", "choose a divisor")
-        if self.tp_shares and len(self.tp_shares) != self.tp:
-            problem = f"{len(self.tp_shares)} shares for {self.tp} ranks"
-            raise SpecError("tp_shares", list(self.tp_shares), problem, "give one share per rank, or leave it out")
-        if any(not 0 < share < LARGEST_SHARE for share in self.tp_shares):
-            problem = f"a share is more than 0 and less than {LARGEST_SHARE:.0e}"
-            raise SpecError("tp_shares", list(self.tp_shares), problem, "write such as [2, 2, 1]")
+        for name, parts in (("tp_shares", self.tp), ("state_shares", len(self.ranks))):
+            shares = getattr(self, name)
+            if shares and len(shares) != parts:
+                problem = f"{len(shares)} shares for {parts} ranks"
+                raise SpecError(name, list(shares), problem, "give one share per rank, or leave it out")
+            if any(not 0 < share < LARGEST_SHARE for share in shares):
+                problem = f"a share is more than 0 and less than {LARGEST_SHARE:.0e}"
+                raise SpecError(name, list(shares), problem, "write such as [2, 2, 1]")
 
     @property
     def tp(self) -> int:

@@ -107,6 +107,10 @@ def _check_simulated(plan: DeploymentPlan) -> None:
         if group.cp > 1:
             problem = "context parallelism is not simulated yet"
             raise SpecError(f"deployment.{path}.cp", group.cp, problem, "write cp: 1")
+        if group.state_shares and not plan.zero:
+            problem = "with zero: 0 every rank keeps all states of its own"
+            fix = "leave it out, or write zero: 1 or 2"
+            raise SpecError(f"deployment.{path}.state_shares", list(group.state_shares), problem, fix)
     if plan.zero == 3:
         raise SpecError("deployment.zero", 3, "sharded weights are not simulated yet", "write 0, 1 or 2")
     if plan.zero == 2:

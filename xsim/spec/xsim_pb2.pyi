@@ -234,16 +234,18 @@ class Recompute(_message.Message):
     def __init__(self, operator: _Optional[str] = ..., layers: _Optional[_Union[LayerRange, _Mapping]] = ...) -> None: ...
 
 class DeviceGroup(_message.Message):
-    __slots__ = ("ranks", "samples", "cp", "tp_shares")
+    __slots__ = ("ranks", "samples", "cp", "tp_shares", "state_shares")
     RANKS_FIELD_NUMBER: _ClassVar[int]
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
     CP_FIELD_NUMBER: _ClassVar[int]
     TP_SHARES_FIELD_NUMBER: _ClassVar[int]
+    STATE_SHARES_FIELD_NUMBER: _ClassVar[int]
     ranks: _containers.RepeatedScalarFieldContainer[int]
     samples: int
     cp: int
     tp_shares: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, ranks: _Optional[_Iterable[int]] = ..., samples: _Optional[int] = ..., cp: _Optional[int] = ..., tp_shares: _Optional[_Iterable[float]] = ...) -> None: ...
+    state_shares: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, ranks: _Optional[_Iterable[int]] = ..., samples: _Optional[int] = ..., cp: _Optional[int] = ..., tp_shares: _Optional[_Iterable[float]] = ..., state_shares: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class LayerRange(_message.Message):
     __slots__ = ("first", "last")

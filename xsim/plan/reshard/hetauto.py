@@ -60,8 +60,17 @@ class HetAuto:
         return phases(
             [Transfer(rank, home, piece) for rank, home, _, piece in ways if rank != home],
             [Transfer(home, other, piece) for _, home, others, piece in ways for other in others],
-            [step for leader, layout in zip(leaders, layouts, strict=True) for step in _scatter(leader, layout)],
+            list(_scatter_parameters(leaders, layouts, shards)),
         )
+
+
+def _scatter_parameters(leaders: Sequence[Layout], layouts: Sequence[Layout], shards: Layout) -> Iterator[Transfer]:
+    """Every leader sends the ranks of its virtual group what they hold, but for the shards that it has from them."""
+    for piece in pieces((*shards.cuts, *(cut for layout in layouts for cut in layout.cuts))):
+        for leader, layout in zip(leaders, layouts, strict=True):
+            src, dst = leader.owner(piece.start), layout.owner(piece.start)
+            if dst not in (src, shards.owner(piece.start)):
+                yield Transfer(src, dst, piece)
 
 
 def _homes(

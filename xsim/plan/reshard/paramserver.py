@@ -42,7 +42,8 @@ class ParamServer(DirectHalves):
         steps: list[Transfer] = []
         for unit, server in _assigned(layouts, units, servers):
             owners = [layout.owner(unit.start) for layout in layouts]
-            steps += _push_and_pull(owners, server, unit, len(steps))
+            copied = [x.owner(unit.start) for x in layouts if x.replicated and server in x.ranks]
+            steps += _push_and_pull(owners, server, unit, len(steps), copied)
         return finished(steps, layouts)
 
 
@@ -69,10 +70,14 @@ def _assigned(layouts: Sequence[Layout], units: Sequence[range], servers: Sequen
         yield unit, chosen
 
 
-def _push_and_pull(owners: Sequence[int], server: int, unit: range, base: int) -> list[Transfer]:
-    """Steps from number ``base`` on. A server without a part of its own is sent the first, before others are added."""
-    pushes = [Transfer(rank, server, unit, add=True) for rank in owners if rank != server]
-    if server not in owners:
+def _push_and_pull(owners: Sequence[int], server: int, unit: range, base: int, copied: Sequence[int]) -> list[Transfer]:
+    """Steps from number ``base`` on. A server without a part of its own is sent the first, before others are added.
+
+    Args:
+        copied: The owner whose part the server has too, as another rank of its replica.
+    """
+    pushes = [Transfer(rank, server, unit, add=True) for rank in owners if rank not in (server, *copied)]
+    if server not in owners and not copied:
         pushes = [replace(pushes[0], add=False), *(replace(push, after=(base,)) for push in pushes[1:])]
     before = tuple(range(base, base + len(pushes)))
     return pushes + [Transfer(server, rank, unit, after=before) for rank in owners if rank != server]
