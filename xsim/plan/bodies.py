@@ -187,9 +187,9 @@ def _exchanged(exchange: Exchange, kind: str) -> CollectiveKind | None:
 def _side_by_side(parts: Iterable[tuple[Compute | _Talk, bool]]) -> Iterator[Compute | _Talk]:
     """``parts`` with each product beside the gathering of its input, or the summing of its output.
 
-    As Megatron-LM overlaps them with sequence parallelism (``--tp-comm-overlap``,
-    https://docs.nvidia.com/megatron-core/developer-guide/latest/), piece by piece: here the pieces are as small as can
-    be, and the product is not slowed.
+    Megatron-LM overlaps them piece by piece with sequence parallelism (``--tp-comm-overlap`` in
+    megatron/training/arguments.py of https://github.com/NVIDIA/Megatron-LM); here the pieces are as small as can be,
+    the product is not slowed, and without sequence parallelism the sum runs beside the product that it follows.
     """
     held: Compute | _Talk | None = None
     held_product = False
