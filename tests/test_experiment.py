@@ -29,8 +29,28 @@ from xsim.spec.scenario import Scenario
 from xsim.trace import trace_events
 
 FIG4 = scenario("fig4", "llama2_7b", "fig4_7b")
-SMALL = replace(FIG4, model=replace(load(ModelSpec, "llama2_7b"), seq_len=256))
 
+
+def _shallow(question: Scenario) -> Scenario:
+    """The same with 8 of 32 layers, dealt out alike, and short sequences: everything happens, but less often."""
+    plan = question.deployment
+    assert plan is not None
+    ends = [(5, 8), (4, 8)]
+    replicas = tuple(
+        replace(
+            replica,
+            stages=(
+                replace(replica.stages[0], layers=(range(1, first + 1),)),
+                replace(replica.stages[1], layers=(range(first + 1, last + 1),)),
+            ),
+        )
+        for replica, (first, last) in zip(plan.replicas, ends, strict=True)
+    )
+    model = replace(question.model, layers=8, seq_len=256)
+    return replace(question, model=model, deployment=replace(plan, replicas=replicas))
+
+
+SMALL = _shallow(FIG4)
 
 SWITCHED = ("reshard", "collective", "schedule", "network", "topology")
 

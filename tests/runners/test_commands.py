@@ -124,7 +124,8 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
     assert f"runners.sweep network=analytic out=here reshard={','.join(names('reshard'))}\n" in shown
     (detail,) = (folder / "here" / "run" / "detail").iterdir()
     assert sorted(path.name for path in detail.iterdir()) == [
-        "exchanges.parquet", "links.parquet",
+        "exchanges.parquet",
+        "links.parquet",
         "operators.parquet",
         "ranks.parquet",
         "trace.json",
