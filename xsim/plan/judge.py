@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,26 +222,41 @@ class _Notes:
         self._piece = {cut: i for i, cut in enumerate(self._cuts)}
         ranks = {rank for event in events for write in event.writes for rank in (write.rank, *write.sources)}
         ranks |= {holding.rank for holding in before} | {rank for rank, _ in (*after, *zeros)}
-        shape = (len(self._cuts), contributions + 1)
+        self._width = contributions + 1
+        shape = (len(self._cuts), self._width)
         self._counts: dict[int, NDArray[np.uint8]] = {rank: np.zeros(shape, dtype=np.uint8) for rank in ranks}
+        self._written = {rank: np.zeros(len(self._cuts), dtype=np.bool_) for rank in ranks}
         self._switches = {switch: _Switch(len(self._cuts)) for switch in switches}
         for holding in before:
             self._at(holding.rank, holding.span)[:, holding.contribution] = 1
         for rank, span in zeros:
             self._at(rank, span)[:] = [0] * contributions + [1]
+        for rank, span in (*((holding.rank, holding.span) for holding in before), *zeros):
+            self._written[rank][self._pieces(span)] = True
 
     def perform(self, event: Event) -> None:
         """All writes of the event at once, from what was there before it."""
         values = []
         for write in event.writes:
-            rows = [*write.sources, *([write.rank] if write.add else [])]
+            pieces = self._pieces(write.span)
+            rows = (*write.sources, write.rank) if write.add else write.sources
             for rank in rows if write.rank not in self._switches else write.sources:
-                self._expect_something(rank, write.span, event)
-            self._mind_switches(write, event)
-            parts = [self._at(rank, write.span) for rank in rows]
-            values.append(np.minimum(np.sum(parts, axis=0), 2) if parts else 0)
-        for write, value in zip(event.writes, values, strict=True):
-            self._at(write.rank, write.span)[:] = value
+                if not self._written[rank][pieces].all():
+                    self._complain(rank, write.span, event)
+            if self._switches:
+                self._mind_switches(write, event)
+            values.append((pieces, self._sum(rows, pieces)))
+        for write, (pieces, value) in zip(event.writes, values, strict=True):
+            self._counts[write.rank][pieces] = value
+            self._written[write.rank][pieces] = bool(write.sources) or write.add
+
+    def _sum(self, ranks: Sequence[int], pieces: slice) -> NDArray[np.uint8]:
+        """What ``ranks`` have there together; nothing if there are none."""
+        total = np.zeros((pieces.stop - pieces.start, self._width), dtype=np.uint8)
+        for rank in ranks:
+            total += self._counts[rank][pieces]
+            np.minimum(total, 2, out=total)
+        return total
 
     def _mind_switches(self, write: Write, event: Event) -> None:
         """PlanError if a switch is asked for what it cannot do; what it has given makes room for what comes now."""
@@ -253,6 +269,7 @@ class _Notes:
                 raise PlanError(f"{event.name}: {event.what} overwrites what a switch has; it can only add")
             given = self._switches[write.rank].take(pieces)
             self._at(write.rank, write.span)[given] = 0
+            self._written[write.rank][pieces] &= ~given
 
     def expect_all_once(self, rank: int, span: range, contributions: Sequence[str]) -> None:
         """PlanError unless ``rank`` holds each contribution exactly once all over ``span``."""
@@ -262,11 +279,10 @@ class _Notes:
             times = "more than once" if found else "not at all"
             raise PlanError(f"at the end rank {rank} has {contributions[contribution]} {times} in element {element}")
 
-    def _expect_something(self, rank: int, span: range, event: Event) -> None:
-        empty = ~self._at(rank, span).any(axis=1)
-        if empty.any():
-            element = self._cuts[self._piece[span.start] + int(empty.argmax())]
-            raise PlanError(f"{event.name}: rank {rank} does not hold element {element} for {event.what}")
+    def _complain(self, rank: int, span: range, event: Event) -> NoReturn:
+        """PlanError that names the first element of ``span`` that was never written."""
+        element = self._cuts[self._piece[span.start] + int(self._written[rank][self._pieces(span)].argmin())]
+        raise PlanError(f"{event.name}: rank {rank} does not hold element {element} for {event.what}")
 
     def _at(self, rank: int, span: range) -> NDArray[np.uint8]:
         return self._counts[rank][self._pieces(span)]
