@@ -51,6 +51,7 @@ class Comparison:
         by: Column of that choice.
         options: Its values, in table order.
         columns: What tells the cases apart.
+        along: What differs between the options of a case besides the choice.
         cases: Per case in which an option ran, named by its values of ``columns``, the figures of those that did.
         without: Per case the status of the options that have no figures.
     """
@@ -58,6 +59,7 @@ class Comparison:
     by: str
     options: tuple[str, ...]
     columns: tuple[str, ...]
+    along: tuple[str, ...]
     cases: Mapping[Case, Mapping[str, Figures]]
     without: Mapping[Case, Mapping[str, str]]
 
@@ -80,9 +82,9 @@ def compare(table: pa.Table, by: str | None = None) -> Comparison:
     rows: list[Row] = table.to_pylist()
     chosen = by or next((name for name in COMPARED if len({row[name] for row in rows}) > 1), COMPARED[0])
     others = [name for name in CASE_COLUMNS if name != chosen]
-    alive = {_case(row, others) for row in rows if row["status"] == "ok"}
-    kept = [row for row in rows if _case(row, others) in alive]
-    columns = _distinguishing(kept, others)
+    columns = _distinguishing(rows, others, chosen)
+    alive = {_case(row, columns) for row in rows if row["status"] == "ok"}
+    kept = [row for row in rows if _case(row, columns) in alive]
     cases: dict[Case, dict[str, Figures]] = {_case(row, columns): {} for row in kept}
     without: dict[Case, dict[str, str]] = defaultdict(dict)
     for row in kept:
@@ -92,7 +94,8 @@ def compare(table: pa.Table, by: str | None = None) -> Comparison:
         else:
             without[case][option] = str(row["status"])
     options = tuple(dict.fromkeys(_shown(row[chosen]) for row in kept))
-    return Comparison(chosen, options, columns, cases, without)
+    along = tuple(name for name in others if name not in columns and _differs(kept, columns, name))
+    return Comparison(chosen, options, columns, along, cases, without)
 
 
 def failures(table: pa.Table) -> list[Failure]:
@@ -128,16 +131,21 @@ def _case(row: Row, columns: Sequence[str]) -> Case:
     return tuple(_shown(row[name]) for name in columns)
 
 
-def _distinguishing(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
-    """Those of ``names`` that tell rows apart which the names before them do not."""
+def _distinguishing(rows: Sequence[Row], names: Sequence[str], chosen: str) -> tuple[str, ...]:
+    """Those of ``names`` that tell rows of one option of ``chosen`` apart which the names before them do not."""
     kept = [name for name in ALWAYS if name in names]
     for name in names:
         if name in kept:
             continue
-        before = len({_case(row, kept) for row in rows})
-        if len({_case(row, (*kept, name)) for row in rows}) > before:
+        before = len({_case(row, (chosen, *kept)) for row in rows})
+        if len({_case(row, (chosen, *kept, name)) for row in rows}) > before:
             kept.append(name)
     return tuple(kept)
+
+
+def _differs(rows: Sequence[Row], columns: Sequence[str], name: str) -> bool:
+    """Whether rows of one case have unlike values of ``name``."""
+    return len({_case(row, (*columns, name)) for row in rows}) > len({_case(row, columns) for row in rows})
 
 
 def _shown(value: object) -> str:

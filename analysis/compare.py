@@ -100,6 +100,8 @@ def _print_cases(found: Comparison, out: TextIO) -> None:
         print("behind: how much longer than the fastest option", file=out)
     if any(not entry.fits for runs in found.cases.values() for entry in runs.values()):
         print(MISFIT, file=out)
+    if found.along:
+        print(f"not the same for every {found.by}: {', '.join(found.along)}", file=out)
 
 
 def _times(found: Comparison, places: int) -> Iterator[list[str]]:

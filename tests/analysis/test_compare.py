@@ -47,6 +47,22 @@ def test_any_choice_can_be_compared() -> None:
     assert found.columns == ("cluster", "model", "reshard")
 
 
+def test_what_differs_with_the_choice_alone_does_not_part_the_options() -> None:
+    runs = [
+        {"cluster": cluster, "deployment": f"{cluster}{variant}", "schedule": schedule}
+        for cluster in "ab"
+        for schedule, variant in (("zb_h1", "_7b"), ("interleaved", "_7b_v2"))
+    ]
+    out = io.StringIO()
+
+    found = compare(table(*runs))
+    show(table(*runs), file=out)
+
+    assert (found.by, found.columns, found.along) == ("schedule", ("cluster", "model"), ("deployment",))
+    assert [list(options) for options in found.cases.values()] == [["zb_h1", "interleaved"]] * 2
+    assert "not the same for every schedule: deployment\n" in out.getvalue()
+
+
 def test_the_text_names_misfits_failures_and_the_fastest() -> None:
     out = io.StringIO()
 
