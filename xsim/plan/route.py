@@ -15,7 +15,7 @@ from xsim.errors import PlanError, SpecError
 from xsim.plan.workload import Action
 from xsim.spec.deployment import DeploymentPlan, Stage
 
-__all__ = ["Order", "Route", "directions", "halves", "routes", "scheduled"]
+__all__ = ["Order", "Route", "by_direction", "directions", "routes", "scheduled"]
 
 Order = Callable[[int, int, int, int], tuple[Action, ...]]
 Route = tuple[tuple[int, int], ...]
@@ -39,7 +39,7 @@ def routes(stages: int, chunks: int, directions: int) -> tuple[Route, ...]:
     return (onward, mirrored)[:directions]
 
 
-def halves(micro_batches: int, directions: int) -> tuple[range, ...]:
+def by_direction(micro_batches: int, directions: int) -> tuple[range, ...]:
     """Which micro-batches go in each direction."""
     first = micro_batches // directions
     return (range(first), range(first, micro_batches))[:directions]
