@@ -114,7 +114,9 @@ def _step(
 ) -> WireCost:
     if link is None:
         return WireCost(delay_ps=0, share=1)
-    found = [generations[rank].cost(link, mode) for rank in ends if rank in generations]  # a switch has none
+    own = [generations[rank] for rank in ends if rank in generations]  # a switch has none
+    used: Mode = "simple" if mode == "in_switch" and len(own) == len(ends) else mode
+    found = [costs.cost(link, used) for costs in own]
     return WireCost(delay_ps=max(cost.delay_ps for cost in found), share=min(cost.share for cost in found))
 
 

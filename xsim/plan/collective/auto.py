@@ -81,9 +81,12 @@ def _offers(graph: TransferGraph, modes: Sequence[Mode], site: Site) -> Iterator
 
 
 def _sums_in_switch(collective: Collective, site: Site) -> bool:
-    """Whether NCCL would: only all-reduces, and enough ranks in each host."""
+    """Whether NCCL would: only all-reduces, and enough ranks on one switch in each host."""
     if collective.kind != "all_reduce" or "nvls" not in site.collectives:
         return False
-    fewest = min(map(len, by_host(collective.ranks, site.fabric)))
+    hosts = by_host(collective.ranks, site.fabric)
+    if any(site.fabric.switch_for(ranks) is None for ranks in hosts):
+        return False
+    fewest = min(map(len, hosts))
     found = [generation(site.device(rank).name).in_switch for rank in collective.ranks]
     return all(cost is not None and cost.ranks <= fewest for cost in found)
