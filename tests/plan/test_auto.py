@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
@@ -15,11 +16,12 @@ from xsim.fabric.fabric import Fabric
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.fabric.topology.rail import Rail
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.collective.auto import Auto, _sums_in_switch
+from xsim.plan.collective.auto import Auto
 from xsim.plan.collective.hierarchical import Hierarchical
 from xsim.plan.collective.ring import Ring
 from xsim.plan.collective.tree import Tree
 from xsim.plan.comm import Collective, CollectiveKind
+from xsim.plan.contracts import CollectiveAlgorithm
 from xsim.plan.forecast import Forecast
 from xsim.plan.protocol import ProtocolChoice, row_costs, under, with_costs
 from xsim.sim.network.flow import Flow
@@ -32,6 +34,17 @@ KINDS: tuple[CollectiveKind, ...] = ("all_reduce", "all_gather", "reduce_scatter
 SIZES = [2**power for power in range(10, 31)]
 EXAMPLES = settings().max_examples
 SAMPLE = settings(max_examples=EXAMPLES if EXAMPLES > 100 else 15)  # each simulates up to 19 collectives; all in soak
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSite(StandInSite):
+    """A site that notes which collectives it was asked for."""
+
+    asked: list[str] = field(default_factory=list)
+
+    def collective(self, name: str, **options: object) -> CollectiveAlgorithm:
+        self.asked.append(name)
+        return StandInSite.collective(self, name, **options)
 
 
 def others(collective: Collective, site: StandInSite) -> Iterator[TransferGraph]:
@@ -127,9 +140,10 @@ def test_without_a_switch_for_all_a_ring_is_priced_as_a_ring(fabric: Fabric, siz
     + [(hosts_of(8, scale_up="full_mesh"), False), (hosts_of(8, scale_up="pcie"), False), (two_domains(), False)],
 )
 def test_sums_in_the_switch_need_one_for_all_of_each_host(fabric: Fabric, sums: bool) -> None:
-    collective = Collective("all_reduce", tuple(range(len(fabric.hosts))), range(2**22))
+    site = AskedSite(fabric)
+    Auto().expand(Collective("all_reduce", tuple(range(len(fabric.hosts))), range(2**22)), site)
 
-    assert _sums_in_switch(collective, StandInSite(fabric)) is sums
+    assert ("nvls" in site.asked) is sums
 
 
 def test_what_may_not_be_tried_is_not() -> None:
