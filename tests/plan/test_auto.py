@@ -136,8 +136,15 @@ def test_without_a_switch_for_all_a_ring_is_priced_as_a_ring(fabric: Fabric, siz
 
 @pytest.mark.parametrize(
     ("fabric", "sums"),
-    [(hosts_of(8), True), (hosts_of(5, 6), True), (hosts_of(4), False), (hosts_of(8, 4), False)]
-    + [(hosts_of(8, scale_up="full_mesh"), False), (hosts_of(8, scale_up="pcie"), False), (two_domains(), False)],
+    [
+        (hosts_of(8), True),
+        (hosts_of(5, 6), True),
+        (hosts_of(4), False),
+        (hosts_of(8, 4), False),
+        (hosts_of(8, scale_up="full_mesh"), False),
+        (hosts_of(8, scale_up="pcie"), False),
+        (two_domains(), False),
+    ],
 )
 def test_sums_in_the_switch_need_one_for_all_of_each_host(fabric: Fabric, sums: bool) -> None:
     site = AskedSite(fabric)
