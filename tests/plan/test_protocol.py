@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plan.test_collective_times import BOTH, PORT, hosts_of
-from tests.strategies import FABRIC, SITE, StandInSite, collectives
+from tests.strategies import SITE, StandInSite, collectives
 from xsim.plan.collective.nvls import Nvls
 from xsim.plan.collective.ring import Ring
 from xsim.plan.collective.tree import Tree
@@ -103,4 +103,3 @@ def test_a_launch_comes_before_everything_and_moves_nothing(collective: Collecti
     assert later.sent_bytes()[count:].tolist() == graph.sent_bytes().tolist()
     assert not later.sent_bytes()[:count].any()
     assert all(len(later.predecessors(row)) for row in range(count, later.rows))
-    assert len(FABRIC.links) == 1
