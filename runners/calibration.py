@@ -16,21 +16,21 @@ least over the protocols. These are the times that ``auto`` is simulated with, i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares, minimize
 
 from runners.measured import Row
+from xsim.plan.collective.nvls import Nvls
 from xsim.plan.protocol import FILL_STEPS
 from xsim.spec.cluster import LinkSpec
 
-__all__ = ["Costs", "fit_costs", "fit_latency_ps"]
+__all__ = ["BOUNDS", "Costs", "fit_costs", "fit_latency_ps"]
 
 Floats = NDArray[np.float64]
 
-IN_SWITCH_PIECES = 10  # of ``nvls``
 STARTS = 12  # of the search, from points drawn around the first; the best counts
 LOWEST = np.array([1.0, 0.01, 0.1, 0.5, 0.25, 0.3, 0.3, 0.01, 0.55])  # us x 4, shares x 3, us, share
 HIGHEST = np.array([20.0, 3.0, 5.0, 18.0, 0.5, 120 / 128, 1.0, 8.0, 1.0])
@@ -57,6 +57,23 @@ class Costs:
     in_switch: tuple[float, float] | None = None
     pairs: tuple[tuple[float, float], tuple[float, float]] | None = None
 
+    @classmethod
+    def of(cls, point: Sequence[float], pairs: Sequence[float] | None = None) -> Costs:
+        """From a point of the search, in the order of ``FIRST``, and one of that for pairs, as ``PAIRS_FIRST``."""
+        return cls(
+            base_us=point[0],
+            delays_us=(point[1], point[2], point[3]),
+            shares=(point[4], point[5], point[6]),
+            in_switch=(point[7], point[8]) if len(point) == len(FIRST) else None,
+            pairs=None if pairs is None else ((pairs[0], pairs[1]), (pairs[2], pairs[3])),
+        )
+
+
+BOUNDS = (  # the least and the most that a search can find
+    Costs.of(LOWEST.tolist(), PAIRS_LOWEST.tolist()),
+    Costs.of(HIGHEST.tolist(), PAIRS_HIGHEST.tolist()),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
@@ -82,7 +99,11 @@ class _Columns:
 
 
 def fit_costs(rows: Sequence[Row], port: LinkSpec, in_switch_ranks: int | None) -> Costs:
-    """The costs with the least mean absolute error relative to the measured times.
+    """The costs with the least mean absolute error relative to the measured times, plus a pull to where it began.
+
+    That is ``PULL`` times the sum of squares of the logarithms of the costs over ``FIRST``: it settles what the rows
+    leave open, at little cost to what they tell. All costs stay within ``BOUNDS``. Those of pairs are fitted after the
+    others, with their base, from and to ``PAIRS_FIRST``.
 
     Args:
         rows: On one host.
@@ -91,24 +112,18 @@ def fit_costs(rows: Sequence[Row], port: LinkSpec, in_switch_ranks: int | None) 
     """
     rings = [row for row in rows if row.kind != "all_to_all"]
     columns = _Columns.of(rings, in_switch_ranks)
-    count = 9 if columns.summed.any() else 7
+    count = len(FIRST) if columns.summed.any() else len(FIRST) - 2
     best = _search(
         lambda costs: _predicted_us(costs, columns, port) / columns.times_us,
         FIRST[:count],
         LOWEST[:count],
         HIGHEST[:count],
     )
-    found = Costs(
-        base_us=best[0],
-        delays_us=(best[1], best[2], best[3]),
-        shares=(best[4], best[5], best[6]),
-        in_switch=(best[7], best[8]) if count == 9 else None,
-    )
     exchanges = [row for row in rows if row.kind == "all_to_all"]
-    return replace(found, pairs=_fit_pairs(exchanges, port, found.base_us)) if exchanges else found
+    return Costs.of(best, _fit_pairs(exchanges, port, best[0]) if exchanges else None)
 
 
-def _fit_pairs(rows: Sequence[Row], port: LinkSpec, base_us: float) -> tuple[tuple[float, float], tuple[float, float]]:
+def _fit_pairs(rows: Sequence[Row], port: LinkSpec, base_us: float) -> list[float]:
     columns = _Columns.of(rows, None)
     latency_us, byte_us = 2e-6 * port.latency_ps, 1e6 / port.bandwidth_bytes_per_s
     sent_us = (columns.ranks - 1 + FILL_STEPS) / columns.ranks * columns.sizes * byte_us
@@ -119,12 +134,11 @@ def _fit_pairs(rows: Sequence[Row], port: LinkSpec, base_us: float) -> tuple[tup
         found: Floats = np.minimum(ll, simple) / columns.times_us
         return found
 
-    best = _search(off, PAIRS_FIRST, PAIRS_LOWEST, PAIRS_HIGHEST)
-    return (best[0], best[1]), (best[2], best[3])
+    return _search(off, PAIRS_FIRST, PAIRS_LOWEST, PAIRS_HIGHEST)
 
 
 def _search(off: Callable[[Floats], Floats], first: Floats, lowest: Floats, highest: Floats) -> list[float]:
-    """The point with the least mean of ``abs(off - 1)``, within bounds."""
+    """The point with the least mean of ``abs(off - 1)`` plus the pull to ``first``, within bounds."""
     low, middle, high = np.log(lowest), np.log(first), np.log(highest)
 
     def inside(point: Floats) -> Floats:
@@ -151,7 +165,7 @@ def _predicted_us(costs: Floats, rows: _Columns, port: LinkSpec) -> Floats:
         for delay, share in zip(costs[1:4], costs[4:7], strict=True)
     ]
     if len(costs) > 7:
-        k, (delay, share) = IN_SWITCH_PIECES, costs[7:9]
+        k, (delay, share) = Nvls().pieces, costs[7:9]
         passes = (k + 2) / k + (k + 1) / (k * rows.ranks)
         in_switch = costs[0] + (2 * k + 3) * (latency_us + delay) + passes * rows.sizes * byte_us / share
         times.append(np.where(rows.summed, in_switch, np.inf))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isclose
 from statistics import fmean
 from typing import TypeVar
 
-from runners.calibration import Costs
+from runners.calibration import BOUNDS, Costs
 from runners.measured import LEAST_BYTES, Row
 from xsim.spec.protocols import generations
 
@@ -75,16 +76,42 @@ fitted without them."""
 
 
 def _costs(found: Found) -> str:
-    lines = ["## What was fitted", ""]
+    lines = [
+        "## What was fitted",
+        "",
+        "A figure at the bound is as far as the search may go: the rows may want it beyond.",
+        "",
+    ]
+    bounds = [_modes(end) for end in BOUNDS]
     for name, costs in found.costs.items():
-        modes = [
-            *zip(("LL", "LL128", "Simple"), costs.delays_us, costs.shares, strict=True),
-            *([("in the switch", *costs.in_switch)] if costs.in_switch else []),
-            *([("pairs, LL", *costs.pairs[0]), ("pairs, Simple", *costs.pairs[1])] if costs.pairs else []),
+        rows = [
+            (
+                mode,
+                _bounded(delay, ".2f", [ends[mode][0] for ends in bounds]),
+                _bounded(share, ".3f", [ends[mode][1] for ends in bounds]),
+            )
+            for mode, (delay, share) in _modes(costs).items()
         ]
-        rows = [(mode, f"{delay:.2f}", f"{share:.3f}") for mode, delay, share in modes]
-        lines += [f"{name}, with a base of {costs.base_us:.2f} us:", "", *_table(("", "delay, us", "share"), rows), ""]
+        base = _bounded(costs.base_us, ".2f", [end.base_us for end in BOUNDS], unit=" us")
+        lines += [f"{name}, with a base of {base}:", "", *_table(("", "delay, us", "share"), rows), ""]
     return "\n".join(lines[:-1])
+
+
+def _modes(costs: Costs) -> dict[str, tuple[float, float]]:
+    """(delay in us, share) by what they are of."""
+    plain = zip(costs.delays_us, costs.shares, strict=True)
+    found = dict(zip(("LL", "LL128", "Simple"), plain, strict=True))
+    if costs.in_switch:
+        found["in the switch"] = costs.in_switch
+    if costs.pairs:
+        found["pairs, LL"], found["pairs, Simple"] = costs.pairs
+    return found
+
+
+def _bounded(value: float, digits: str, bounds: Iterable[float], unit: str = "") -> str:
+    """A figure with its unit, and whether it lies, to a thousandth, at one of its bounds."""
+    note = ", at the bound" if any(isclose(value, bound, rel_tol=1e-3) for bound in bounds) else ""
+    return f"{value:{digits}}{unit}{note}"
 
 
 def _on_one_host(found: Found) -> str:

@@ -94,6 +94,24 @@ def test_the_files_shown_are_accepted(tmp_path: Path) -> None:
     assert "7 points" in listed.stderr
 
 
+def test_inline_code_stays_on_its_line() -> None:
+    """Else it cannot be copied."""
+    text = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
+
+    assert [line for line in text.splitlines() if line.count("`") % 2] == []
+
+
+def test_the_variable_that_a_calibration_reads_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (words,) = re.findall(r"`(python -m runners\.calibrate [^`]*)`", README)
+    monkeypatch.delenv("XSIM_REFERENCE_DATA", raising=False)
+
+    done = run([sys.executable, *shlex.split(words)[1:]], tmp_path)
+
+    assert done.returncode == 2
+    (variable,) = re.findall(r"XSIM_\w+", done.stderr)
+    assert f"`{variable}`" in README
+
+
 def test_every_kind_of_command_is_covered() -> None:
     runners = ("python -m runners.sweep", "python -m runners.run", "python -m runners.schedule")
     kinds = ("make ", *runners, "python -m analysis.compare")

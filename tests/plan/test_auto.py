@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from tests.plan.test_collective_times import hosts_of
 from tests.strategies import StandInSite
 from xsim.errors import SpecError
+from xsim.fabric.fabric import Fabric
+from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.fabric.topology.rail import Rail
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.collective.auto import Auto
@@ -18,9 +21,12 @@ from xsim.plan.collective.hierarchical import Hierarchical
 from xsim.plan.collective.ring import Ring
 from xsim.plan.collective.tree import Tree
 from xsim.plan.comm import Collective, CollectiveKind
+from xsim.plan.contracts import CollectiveAlgorithm
 from xsim.plan.forecast import Forecast
 from xsim.plan.protocol import ProtocolChoice, row_costs, under, with_costs
 from xsim.sim.network.flow import Flow
+from xsim.spec.cluster import ClusterSpec
+from xsim.spec.codec import from_plain
 from xsim.spec.protocols import PROTOCOLS, Protocol
 
 HOSTS = ((2,), (3,), (4,), (8,), (16,), (2, 2), (8, 8), (1,) * 8, (4, 4, 4), (8,) * 4, (8,) * 8)
@@ -28,6 +34,17 @@ KINDS: tuple[CollectiveKind, ...] = ("all_reduce", "all_gather", "reduce_scatter
 SIZES = [2**power for power in range(10, 31)]
 EXAMPLES = settings().max_examples
 SAMPLE = settings(max_examples=EXAMPLES if EXAMPLES > 100 else 15)  # each simulates up to 19 collectives; all in soak
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSite(StandInSite):
+    """A site that notes which collectives it was asked for."""
+
+    asked: list[str] = field(default_factory=list)
+
+    def collective(self, name: str, **options: object) -> CollectiveAlgorithm:
+        self.asked.append(name)
+        return StandInSite.collective(self, name, **options)
 
 
 def others(collective: Collective, site: StandInSite) -> Iterator[TransferGraph]:
@@ -96,6 +113,44 @@ def test_few_bytes_want_few_delays_and_many_want_wide_wires(hosts: tuple[int, ..
     found = Auto().expand(collective, site)
     assert found.wire_ppm.tolist() == expected.wire_ppm.tolist()
     assert found.delay_ps.tolist() == expected.delay_ps.tolist()
+
+
+def two_domains() -> Fabric:
+    """A host of five and five ranks, each five on a switch of their own."""
+    slots = [{"device": "h100_80", "count": 5, "domain": name} for name in ("left", "right")]
+    nic = {"bandwidth": "200 Gbps", "latency": "1 us"}
+    text = {"name": "toy", "hosts": [{"devices": slots, "nic": nic}], "scale_out": {"uplink": nic}}
+    return OneSwitch().build(from_plain(ClusterSpec, text))
+
+
+@pytest.mark.parametrize("fabric", [hosts_of(8, scale_up="full_mesh"), two_domains()], ids=["mesh", "domains"])
+@pytest.mark.parametrize("size", [2**16, 2**22, 2**28])
+def test_without_a_switch_for_all_a_ring_is_priced_as_a_ring(fabric: Fabric, size: int) -> None:
+    site, collective = StandInSite(fabric), Collective("all_reduce", tuple(range(len(fabric.hosts))), range(size))
+    rings = [Ring(protocol=choice).expand(collective, site) for choice in PROTOCOLS]
+
+    found = Auto().expand(collective, site)
+    costs = [(ring.delay_ps.tolist(), ring.wire_ppm.tolist()) for ring in rings]
+    assert (found.delay_ps.tolist(), found.wire_ppm.tolist()) in costs
+
+
+@pytest.mark.parametrize(
+    ("fabric", "sums"),
+    [
+        (hosts_of(8), True),
+        (hosts_of(5, 6), True),
+        (hosts_of(4), False),
+        (hosts_of(8, 4), False),
+        (hosts_of(8, scale_up="full_mesh"), False),
+        (hosts_of(8, scale_up="pcie"), False),
+        (two_domains(), False),
+    ],
+)
+def test_sums_in_the_switch_need_one_for_all_of_each_host(fabric: Fabric, sums: bool) -> None:
+    site = AskedSite(fabric)
+    Auto().expand(Collective("all_reduce", tuple(range(len(fabric.hosts))), range(2**22)), site)
+
+    assert ("nvls" in site.asked) is sums
 
 
 def test_what_may_not_be_tried_is_not() -> None:

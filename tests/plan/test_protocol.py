@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plan.test_collective_times import BOTH, PORT, hosts_of
-from tests.strategies import FABRIC, SITE, StandInSite, collectives
+from tests.strategies import SITE, StandInSite, collectives
+from xsim.plan.collective.nvls import Nvls
 from xsim.plan.collective.ring import Ring
 from xsim.plan.collective.tree import Tree
 from xsim.plan.comm import Collective, CollectiveKind
@@ -73,6 +74,20 @@ def test_each_row_pays_for_the_slowest_links_on_its_way(protocol: Protocol) -> N
     assert costs.wire_ppm[0] == about((6 + FILL_STEPS) / 6 * 1e6 / inside.share)
 
 
+def test_only_transfers_with_a_switch_have_the_costs_of_sums_in_it() -> None:
+    """5 + 2 ranks: those of the second host are too few for their switch, and a ring."""
+    fabric = hosts_of(5, 2)
+    graph = Nvls().expand(Collective("all_reduce", tuple(range(7)), range(700)), StandInSite(fabric))
+    in_switch, simple = row_costs(graph, StandInSite(fabric), ("in_switch", "simple"))
+    summed = (graph.src >= 7) | (graph.dst >= 7)
+
+    assert HOPPER.in_switch is not None
+    assert set(in_switch.delay_ps[summed]) == {HOPPER.in_switch.delay_ps}
+    assert in_switch.delay_ps[~summed].tolist() == simple.delay_ps[~summed].tolist()
+    assert in_switch.wire_ppm[~summed].tolist() == simple.wire_ppm[~summed].tolist()
+    assert HOPPER.scale_up.simple.delay_ps in in_switch.delay_ps
+
+
 @given(collectives())
 def test_a_launch_comes_before_everything_and_moves_nothing(collective: Collective) -> None:
     graph = Ring().expand(collective, SITE)
@@ -88,4 +103,3 @@ def test_a_launch_comes_before_everything_and_moves_nothing(collective: Collecti
     assert later.sent_bytes()[count:].tolist() == graph.sent_bytes().tolist()
     assert not later.sent_bytes()[:count].any()
     assert all(len(later.predecessors(row)) for row in range(count, later.rows))
-    assert len(FABRIC.links) == 1

@@ -19,8 +19,20 @@ def test_each_device_belongs_to_one_generation_at_most() -> None:
 
     assert set(listed) <= set(device_names())
     assert len(listed) == len(set(listed))
-    assert generation("h200") is generations()["hopper"]
+    assert generation("h200") is generation("h100_pcie_80") is generations()["hopper"]
+    assert generation("a100_pcie_80") is generations()["ampere"]
     assert generation("rtx_3090") is generation("of my own") is generations()["others"]
+
+
+def test_what_no_generation_lists_has_figures_of_others() -> None:
+    """As the README says."""
+    hopper, ampere, ada, others = (generations()[name] for name in ("hopper", "ampere", "ada", "others"))
+
+    assert others.base_ps == hopper.base_ps
+    assert others.scale_up == ampere.scale_up
+    assert others.pcie == ada.pcie
+    assert others.network == hopper.network == ampere.network == ada.network
+    assert others.in_switch is others.pairs is None
 
 
 @EACH

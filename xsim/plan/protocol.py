@@ -19,7 +19,7 @@ __all__ = ["FILL_STEPS", "ProtocolChoice", "RowCosts", "row_costs", "under", "wi
 ProtocolChoice = Literal["none", "ll", "ll128", "simple"]
 Ints = NDArray[np.int64]
 
-FILL_STEPS = 0.75  # tells 2 ranks from 8 on every generation: calibrated, docs/collectives.md
+FILL_STEPS = 0.75  # of 0, 0.5, 0.75 and 1 the nearest to what 2 to 8 ranks took: docs/collectives.md
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,9 +48,10 @@ def row_costs(graph: TransferGraph, site: Site, modes: Sequence[Mode]) -> list[R
 
     Each row pays for the slowest class of links on its way, and of its two ranks for the costlier generation.
 
-    A ring of R rounds inside a host keeps a rank's channel busy for more than R steps, since it sends its first piece
-    and receives its last in steps of their own, and so do R transfers of other kinds, of which a rank has its own part
-    to copy. So these rows take (R + ``FILL_STEPS``) / R of the bytes; those of a switch that sums do not.
+    Rows of a ring of R rounds inside a host, and R transfers of other kinds from a rank, take (R + ``FILL_STEPS``) / R
+    of their bytes: a rank sends its first piece and receives its last in steps of their own, and has its own part to
+    copy. How much that comes to was not derived but chosen, in view of the measurements, as the best of 0, 0.5, 0.75
+    and 1 steps. Rows of a switch that sums take no more than their bytes.
     """
     generations = {rank: generation(site.device(rank).name) for rank in graph.ranks.tolist()}
     base_ps = {rank: own.base_ps for rank, own in generations.items()}
@@ -114,7 +115,9 @@ def _step(
 ) -> WireCost:
     if link is None:
         return WireCost(delay_ps=0, share=1)
-    found = [generations[rank].cost(link, mode) for rank in ends if rank in generations]  # a switch has none
+    own = [generations[rank] for rank in ends if rank in generations]  # a switch has none
+    used: Mode = "simple" if mode == "in_switch" and len(own) == len(ends) else mode
+    found = [costs.cost(link, used) for costs in own]
     return WireCost(delay_ps=max(cost.delay_ps for cost in found), share=min(cost.share for cost in found))
 
 

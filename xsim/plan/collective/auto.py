@@ -22,12 +22,13 @@ LEAST_PIECE_BYTES = 2**16  # smaller ones only add steps
 
 @dataclass(frozen=True, slots=True)
 class Auto:
-    """The fastest of rings, trees, hierarchies and in-switch sums under LL, LL128 or Simple, as NCCL's tuner picks.
+    """The forecast best of rings, trees, hierarchies and in-switch sums, under LL, LL128 or Simple, as a tuner picks.
 
-    As NCCL does, for each algorithm and protocol a time is worked out from the number of steps, what each waits, and
-    the bytes over the bandwidth that is left, and the least is taken; it is not simulated. Within a host these are
-    one ring, which stands for all channels since they have the same port, and sums in the switch where it can; over
-    hosts rings too (one, and as many as a host has ranks, up to the most channels), two trees, and the hierarchy.
+    The way NCCL's tuner does it, for each algorithm and protocol a time is worked out from the number of steps, what
+    each waits, and the bytes over the bandwidth that is left, and the least is taken; it is not simulated. Within a
+    host these are one ring, which stands for all channels since they have the same port, and sums in the switch where
+    it can; over hosts rings too (one, and as many as a host has ranks, up to the most channels), two trees, and the
+    hierarchy, which NCCL's tuner does not have.
 
     What a step waits and what is left of a wire are those of the generation of the devices, calibrated on published
     measurements: xsim/spec/protocols.yaml, docs/collectives.md.
@@ -81,9 +82,12 @@ def _offers(graph: TransferGraph, modes: Sequence[Mode], site: Site) -> Iterator
 
 
 def _sums_in_switch(collective: Collective, site: Site) -> bool:
-    """Whether NCCL would: only all-reduces, and enough ranks in each host."""
+    """Whether NCCL would: only all-reduces, and enough ranks on one switch in each host."""
     if collective.kind != "all_reduce" or "nvls" not in site.collectives:
         return False
-    fewest = min(map(len, by_host(collective.ranks, site.fabric)))
+    hosts = by_host(collective.ranks, site.fabric)
+    if any(site.fabric.switch_for(ranks) is None for ranks in hosts):
+        return False
+    fewest = min(map(len, hosts))
     found = [generation(site.device(rank).name).in_switch for rank in collective.ranks]
     return all(cost is not None and cost.ranks <= fewest for cost in found)
