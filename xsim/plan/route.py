@@ -52,7 +52,7 @@ def scheduled(plan: DeploymentPlan, order: Order) -> Iterator[tuple[int, int, St
         order: A schedule's order of actions, by (stage, stages, micro-batches, chunks).
 
     Raises:
-        SpecError: The schedule does not serve a pipeline of this shape.
+        SpecError: The schedule does not serve a pipeline of this shape, or goes both ways with sharded weights.
     """
     orders: dict[tuple[int, int, int, int], tuple[tuple[Action, ...], int]] = {}
     for r, replica in enumerate(plan.replicas):
@@ -65,5 +65,9 @@ def scheduled(plan: DeploymentPlan, order: Order) -> Iterator[tuple[int, int, St
                     raise refusal.under(f"deployment.replicas[{r}]") from None
                 orders[at] = (actions, directions(actions, len(stage.layers)))
             actions, ways = orders[at]
+            if ways > 1 and plan.zero >= 3:
+                problem = "stages that mirror each other hold the same layers and need their weights at unlike times"
+                fix = "write zero: 2, or choose a schedule of one direction"
+                raise SpecError("deployment.zero", plan.zero, problem, fix)
             mirrored = replica.stages[-1 - s].layers if ways > 1 else ()
             yield r, s, replace(stage, layers=(*stage.layers, *mirrored)), actions

@@ -6,10 +6,12 @@ what they take alone, and the executor folds them into one timeout. Others that 
 - collectives of another group: nothing is folded;
 - pipeline transfers: from their submission, at the end of an action of their source, plus what must reach the group
   before they use one of its links (alone on the wires: they are not faster in company), to their end;
-- gradient syncs, and gathers of parameters: from the moment their first member has come to them, to their end.
+- gradient syncs, and gathers and fetches of parameters: from the moment their first member has come to them, to
+  their end.
 
 A source or member cannot be there before it has done what lies before that point in its program. What that takes at
-least, under any contention, is the time of the computations and of those collectives whose own rows share no link.
+least, under any contention, is the time of the computations and of those collectives whose own rows share no link. A
+fetch of weights counts as no time: what it takes its last member depends on who came before.
 """
 
 from __future__ import annotations
@@ -178,8 +180,13 @@ def _next_ends_ps(workload: Workload, before_ps: Sequence[Sequence[int]]) -> dic
 
 
 def _ready_ps(program: Program, courses: Mapping[Body, Course], before_ps: Sequence[int]) -> dict[int, int]:
-    """Per sync before the update, the least time of ``program`` from its start until its gradients are complete."""
+    """Per sync before the update, the least time of ``program`` from its start until it comes to it."""
     found: dict[int, int] = {}
+    for number, (action, turn) in enumerate(zip(program.actions, program.turns(), strict=True)):
+        course = courses[program.bodies[action.kind, action.chunk]]
+        for stop, fetch in course.fetches:
+            since_ps = course.starts_ps[stop] - course.resume_ps[stop]
+            found[fetch.sync + fetch.every * turn] = before_ps[number] + course.least_ps[stop] + since_ps
     for number, completion in program.completions().items():
         action = program.actions[number]
         course = courses[program.bodies[action.kind, action.chunk]]
