@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import ne
 
 import numpy as np
 
@@ -134,7 +135,7 @@ class _Ways:
     Attributes:
         pcie, scale_up: Per rank its link up.
         branch: Per rank the links up of the blocks of the PCIe tree that it is in, from the innermost.
-        to_nic: Per rank those of them that lie between it and its NIC.
+        to_nic, from_nic: Per rank those of them that lie between it and its NIC, and the links down the other way.
         domain: Per rank its scale-up domain over all hosts; -1 if it has no peers there.
         mesh: Per rank the first of its direct links in a full mesh, to its peers in order; -1 under a switch.
         position: Per rank its place in the domain.
@@ -148,6 +149,7 @@ class _Ways:
     pcie: list[int] = field(default_factory=list)
     branch: list[tuple[int, ...]] = field(default_factory=list)
     to_nic: list[tuple[int, ...]] = field(default_factory=list)
+    from_nic: list[tuple[int, ...]] = field(default_factory=list)
     scale_up: list[int] = field(default_factory=list)
     domain: list[int] = field(default_factory=list)
     mesh: list[int] = field(default_factory=list)
@@ -164,7 +166,9 @@ class _Ways:
         if max(src, dst) >= len(self.host):
             return self._of_switch(src, dst)
         if self.host[src] != self.host[dst]:
-            return (*self._out(src), *self._across(src, dst), *self._into(dst))
+            up, down = self.to_nic[src], self.from_nic[dst]
+            between = self._across(src, dst)
+            return (self.pcie[src], *up, self.nic[src], *between, self.nic[dst] + 1, *down, self.pcie[dst] + 1)
         if self.domain[src] != self.domain[dst] or self.domain[src] < 0:
             return (self.pcie[src], *self._over_tree(src, dst), self.pcie[dst] + 1)
         if self.mesh[src] < 0:
@@ -174,21 +178,16 @@ class _Ways:
 
     def gate(self, rank: int) -> Gate:
         """What all routes of ``rank`` to other hosts have in common."""
-        leaf = self.leaf[rank]
+        pcie, nic, leaf = self.pcie[rank], self.nic[rank], self.leaf[rank]
         first = self.uplink[leaf]
         up, down = (range(first + way, first + way + 2 * self.spines, 2) for way in (0, 1))
-        return Gate(self._out(rank), self._into(rank), leaf, up, down)
-
-    def _out(self, rank: int) -> tuple[int, ...]:
-        return (self.pcie[rank], *self.to_nic[rank], self.nic[rank])
-
-    def _into(self, rank: int) -> tuple[int, ...]:
-        return (self.nic[rank] + 1, *[up + 1 for up in self.to_nic[rank][::-1]], self.pcie[rank] + 1)
+        out, into = (pcie, *self.to_nic[rank], nic), (nic + 1, *self.from_nic[rank], pcie + 1)
+        return Gate(out, into, leaf, up, down)
 
     def _over_tree(self, src: int, dst: int) -> tuple[int, ...]:
         """Up to the smallest block that holds both ranks, and down."""
         ends = [pair for pair in zip(self.branch[src], self.branch[dst], strict=True) if pair[0] != pair[1]]
-        return (*[up for up, _ in ends], *[up + 1 for _, up in reversed(ends)])
+        return (*[up for up, _ in ends], *[up + 1 for _, up in ends[::-1]])
 
     def _of_switch(self, src: int, dst: int) -> tuple[int, ...]:
         """Up from a rank to a vertex of its switch, or down."""
@@ -218,24 +217,23 @@ def _wire_leaves(columns: _Columns, ways: _Ways, leaves: Leaves) -> None:
 
 def _wire_tree(columns: _Columns, ways: _Ways, number: int, host: HostSpec) -> None:
     """The uplinks of the blocks, and which of them each device passes to the root and to its NIC."""
-    ups = [
-        [
-            columns.pair(
-                "pcie", _block(number, host, depth, device), _block(number, host, depth + 1, device), level.uplink
-            )
-            for device in range(0, host.size, level.devices)
-        ]
-        for depth, level in enumerate(host.pcie_tree)
-    ]
-    branches = [
-        tuple(own[device // level.devices] for own, level in zip(ups, host.pcie_tree, strict=True))
-        for device in range(host.size)
-    ]
+    branches: list[tuple[int, ...]] = [()] * host.size
+    if not host.pcie_tree:  # most hosts: nothing to work out per device
+        for column in (ways.branch, ways.to_nic, ways.from_nic):
+            column.extend(branches)
+        return
+    for depth, level in enumerate(host.pcie_tree):
+        for block in range(0, host.size, level.devices):
+            low, high = (_block(number, host, height, block) for height in (depth, depth + 1))
+            up = columns.pair("pcie", low, high, level.uplink)
+            for device in range(block, block + level.devices):
+                branches[device] += (up,)
     ways.branch += branches
     for _, devices in groupby(range(host.size), key=nics_of(host).__getitem__):
         sharing = [branches[device] for device in devices]
-        apart = sum(first != last for first, last in zip(sharing[0], sharing[-1], strict=True))
+        apart = sum(map(ne, sharing[0], sharing[-1]))
         ways.to_nic += [branch[:apart] for branch in sharing]
+        ways.from_nic += [tuple(up + 1 for up in branch[:apart][::-1]) for branch in sharing]
 
 
 def _block(number: int, host: HostSpec, depth: int, device: int) -> str:
