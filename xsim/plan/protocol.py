@@ -19,7 +19,7 @@ __all__ = ["FILL_STEPS", "ProtocolChoice", "RowCosts", "row_costs", "under", "wi
 ProtocolChoice = Literal["none", "ll", "ll128", "simple"]
 Ints = NDArray[np.int64]
 
-FILL_STEPS = 0.75  # tells 2 ranks from 8 on every generation: calibrated, docs/collectives.md
+FILL_STEPS = 0.75  # tells 2 ranks from 8 on every scale-up fabric: calibrated, docs/collectives.md
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,16 +48,17 @@ def row_costs(graph: TransferGraph, site: Site, modes: Sequence[Mode]) -> list[R
 
     Each row pays for the slowest class of links on its way, and of its two ranks for the costlier generation.
 
-    A ring of R rounds inside a host keeps a rank's channel busy for more than R steps, since it sends its first piece
-    and receives its last in steps of their own, and so do R transfers of other kinds, of which a rank has its own part
-    to copy. So these rows take (R + ``FILL_STEPS``) / R of the bytes; those of a switch that sums do not.
+    A ring of R rounds on a scale-up fabric keeps a rank's channel busy for more than R steps, since it sends its first
+    piece and receives its last in steps of their own, and so do R transfers of other kinds, of which a rank has its own
+    part to copy. So these rows take (R + ``FILL_STEPS``) / R of the bytes; those of a switch that sums do not. Over
+    PCIe, many times slower than a device's memory, such copies hide behind the wire.
     """
     generations = {rank: generation(site.device(rank).name) for rank in graph.ranks.tolist()}
     base_ps = {rank: own.base_ps for rank, own in generations.items()}
     ends = list(zip(graph.src.tolist(), graph.dst.tolist(), strict=True))
     links = {pair: _link_class(site.fabric, *pair) for pair in set(ends)}
     steps_of = np.where(graph.cycle_len > 0, graph.rounds, _sends(graph))
-    copied = np.array([links[pair] != "network" and base_ps.keys() >= set(pair) for pair in ends], dtype=bool)
+    copied = np.array([links[pair] == "scale_up" and base_ps.keys() >= set(pair) for pair in ends], dtype=bool)
     fill = np.where(copied, (steps_of + FILL_STEPS) / np.maximum(steps_of, 1), 1.0)
     found = []
     for mode in modes:
