@@ -14,13 +14,14 @@ from pathlib import Path
 
 from analysis.command import Parser, exits
 from runners.bench import forecast_us, simulated_us
-from runners.calibration import fit_costs, fit_latency_ps
+from runners.calibration import Costs, Wires, fit_costs, fit_latency_ps
 from runners.calibration_report import Found, grouped, text
 from runners.measured import Row, read
 from xsim.errors import SpecError
-from xsim.spec.cluster import DeviceSpec, LinkSpec
+from xsim.plan.protocol import FILL_STEPS
+from xsim.spec.cluster import DeviceSpec
 from xsim.spec.codec import from_plain
-from xsim.spec.protocols import generations
+from xsim.spec.protocols import GenerationCosts, generations
 
 __all__ = ["calibrate", "main"]
 
@@ -42,11 +43,7 @@ def main(argv: Sequence[str]) -> int:
 
 def calibrate(rows: Sequence[Row], left_out: Mapping[str, tuple[int, str]]) -> Found:
     """Fit on a part of the rows, simulate all."""
-    costs = {
-        name: fit_costs(_fitted_on(name, rows), _port(name), own.in_switch.ranks if own.in_switch else None)
-        for name, own in generations().items()
-        if own.devices
-    }
+    costs = {name: _fitted(own, rows) for name, own in generations().items() if own.devices}
     networks = grouped((row for row in rows if row.hosts > 1), lambda row: row.machine.network)
     latencies_ps = {
         network: fit_latency_ps([row for row in own if not row.held_out_by_size], forecast_us)
@@ -56,17 +53,15 @@ def calibrate(rows: Sequence[Row], left_out: Mapping[str, tuple[int, str]]) -> F
     return Found(costs=costs, latencies_ps=latencies_ps, errors=errors, left_out=left_out)
 
 
-def _fitted_on(name: str, rows: Iterable[Row]) -> list[Row]:
-    """Over PCIe only rings of two: more ranks share parts of the host that no specification states."""
-    devices = generations()[name].devices
-    own = (row for row in rows if row.hosts == 1 and row.machine.device in devices and not row.held_out)
-    return [row for row in own if row.machine.scale_up != "pcie" or (row.ranks == 2 and row.kind != "all_to_all")]
-
-
-def _port(name: str) -> LinkSpec:
-    """What the devices of a generation are fitted on."""
-    device = from_plain(DeviceSpec, generations()[name].devices[0])
-    return device.scale_up or device.pcie
+def _fitted(generation: GenerationCosts, rows: Iterable[Row]) -> Costs:
+    own = [row for row in rows if row.hosts == 1 and row.machine.device in generation.devices and not row.held_out]
+    device = from_plain(DeviceSpec, generation.devices[0])
+    wires = Wires(
+        port=device.scale_up or device.pcie,
+        fill_steps=FILL_STEPS if device.scale_up else 0,
+        blocks=tuple(devices for devices, _ in own[0].machine.pcie_tree),
+    )
+    return fit_costs(own, wires, generation.in_switch.ranks if generation.in_switch else None)
 
 
 if __name__ == "__main__":

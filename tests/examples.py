@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from xsim.experiment import Experiment
 from xsim.families import build, names
-from xsim.spec.cluster import ClusterSpec
+from xsim.spec.cluster import ClusterSpec, HostSpec, LinkSpec, PcieLevel
 from xsim.spec.codec import from_plain
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.model import ModelSpec
@@ -104,8 +104,19 @@ def _clusters(draw: st.DrawFn) -> ClusterSpec:
         )
         for host in hosts
     )
+    if draw(st.sampled_from((False, False, True))):
+        wired = tuple(draw(_with_tree(host)) for host in wired)
     made: ClusterSpec = replace(cluster, hosts=wired)
     return made
+
+
+@st.composite
+def _with_tree(draw: st.DrawFn, host: HostSpec) -> HostSpec:
+    """The host with 8 of its devices, blocks of which share uplinks slower than their ports, or not."""
+    levels = draw(st.sampled_from(((), (2,), (4,), (2, 4))))
+    uplink = st.builds(LinkSpec, bandwidth_bytes_per_s=st.sampled_from((1e9, 30e9)), latency_ps=st.just(300_000))
+    tree = tuple(PcieLevel(devices=devices, uplink=draw(uplink)) for devices in levels)
+    return replace(host, devices=(replace(host.devices[0], count=8),), pcie_tree=tree)
 
 
 @st.composite

@@ -48,17 +48,18 @@ def row_costs(graph: TransferGraph, site: Site, modes: Sequence[Mode]) -> list[R
 
     Each row pays for the slowest class of links on its way, and of its two ranks for the costlier generation.
 
-    Rows of a ring of R rounds inside a host, and R transfers of other kinds from a rank, take (R + ``FILL_STEPS``) / R
-    of their bytes: a rank sends its first piece and receives its last in steps of their own, and has its own part to
-    copy. How much that comes to was not derived but chosen, in view of the measurements, as the best of 0, 0.5, 0.75
-    and 1 steps. Rows of a switch that sums take no more than their bytes.
+    Rows of a ring of R rounds on a scale-up fabric, and R transfers of other kinds from a rank, take
+    (R + ``FILL_STEPS``) / R of their bytes: a rank sends its first piece and receives its last in steps of their own,
+    and has its own part to copy. How much that comes to was not derived but chosen, in view of the measurements, as the
+    best of 0, 0.5, 0.75 and 1 steps. Rows of a switch that sums take no more than their bytes; and over PCIe, many
+    times slower than a device's memory, such copies hide behind the wire.
     """
     generations = {rank: generation(site.device(rank).name) for rank in graph.ranks.tolist()}
     base_ps = {rank: own.base_ps for rank, own in generations.items()}
     ends = list(zip(graph.src.tolist(), graph.dst.tolist(), strict=True))
     links = {pair: _link_class(site.fabric, *pair) for pair in set(ends)}
     steps_of = np.where(graph.cycle_len > 0, graph.rounds, _sends(graph))
-    copied = np.array([links[pair] != "network" and base_ps.keys() >= set(pair) for pair in ends], dtype=bool)
+    copied = np.array([links[pair] == "scale_up" and base_ps.keys() >= set(pair) for pair in ends], dtype=bool)
     fill = np.where(copied, (steps_of + FILL_STEPS) / np.maximum(steps_of, 1), 1.0)
     found = []
     for mode in modes:
