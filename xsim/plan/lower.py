@@ -216,8 +216,11 @@ def _syncs(
         if plan.zero:
             shards = shard_layout(layouts, shares)
             before.append(Sync(*what, *wires.reduce_scatter(layouts, shards), does="scatter"))
-            back = Sync(*what, *wires.gather(shards, layouts), does="fetch" if plan.zero >= 3 else "gather")
-            after += [back] * len(_passes(bucket)) if plan.zero >= 3 else [back]
+            back = (*what, *wires.gather(shards, layouts))
+            if plan.zero >= 3:
+                after += [Sync(*back, does="fetch") for _ in _passes(bucket)]
+            else:
+                after.append(Sync(*back, does="gather"))
         else:
             before.append(Sync(*what, *wires.reduce(layouts)))
         for program, layer in zip(programs, bucket.after, strict=True):

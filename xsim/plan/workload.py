@@ -210,6 +210,7 @@ class Workload:
     """Programs in order of replica, stage, group, and the traffic between them.
 
     Attributes:
+        syncs: One that recurs is that of the next micro-batch: every member comes to it in this order.
         serial_sync: A program takes part in its syncs one after the other, in order of their number; else in each as
             soon as its gradients are complete. Fetches, for which it stands still, are not among them.
         blocking_sends: A program that has sent something goes on when it has arrived; else at once.
