@@ -35,10 +35,25 @@ def main(argv: Sequence[str]) -> int:
     folder = os.environ.get("XSIM_REFERENCE_DATA")
     if not folder:
         raise SpecError("XSIM_REFERENCE_DATA", None, "it names no folder", "set it to one that holds measured/")
-    found = calibrate(*read(Path(folder) / "measured" / "collectives.csv"))
+    if not report.parent.is_dir():
+        raise SpecError("report", str(report), "its folder does not exist", "create it, or choose another")
+    found = calibrate(*_read(Path(folder)))
     report.write_text(text(found), encoding="utf-8")
     print(f"wrote {report}")
     return 0
+
+
+def _read(folder: Path) -> tuple[Sequence[Row], Mapping[str, tuple[int, str]]]:
+    table = folder / "measured" / "collectives.csv"
+    fix = "set it to a folder with the published measurements in measured/collectives.csv"
+    if not table.is_file():
+        raise SpecError("XSIM_REFERENCE_DATA", str(folder), "there is no measured/collectives.csv in it", fix)
+    try:
+        rows, left_out = read(table)
+    except (KeyError, TypeError, ValueError) as error:
+        problem = f"its collectives.csv is no table of measurements ({type(error).__name__}: {error})"
+        raise SpecError("XSIM_REFERENCE_DATA", str(folder), problem, fix) from None
+    return rows, left_out
 
 
 def calibrate(rows: Sequence[Row], left_out: Mapping[str, tuple[int, str]]) -> Found:
@@ -55,6 +70,9 @@ def calibrate(rows: Sequence[Row], left_out: Mapping[str, tuple[int, str]]) -> F
 
 def _fitted(generation: GenerationCosts, rows: Iterable[Row]) -> Costs:
     own = [row for row in rows if row.hosts == 1 and row.machine.device in generation.devices and not row.held_out]
+    if not own:
+        shown = ", ".join(generation.devices)
+        raise SpecError("XSIM_REFERENCE_DATA", shown, "no row of these devices is there to fit", "use the whole table")
     device = from_plain(DeviceSpec, generation.devices[0])
     wires = Wires(
         port=device.scale_up or device.pcie,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.calibrate import calibrate
+from runners.calibrate import calibrate, main
 from runners.calibration_report import HOST_TARGET, NETWORK_TARGET, Found, held_out_parts, mean_error, text
 from runners.measured import cluster, read
 from xsim.spec.protocols import PROTOCOLS, generations
@@ -74,3 +74,32 @@ def test_the_report_says_what_was_met(found: Found) -> None:
     assert "| hopper | sizes between | all | 189 |" in report
     assert "| ada | sizes between | all |" in report
     assert "flagged as not to be trusted" in report
+
+
+@pytest.mark.parametrize(
+    ("table", "report", "problem"),
+    [
+        (None, "report.md", "there is no measured/collectives.csv in it"),
+        ("a,b\n1,2\n", "report.md", "its collectives.csv is no table of measurements"),
+        ("", "report.md", "no row of these devices is there to fit"),
+        ("", "nowhere/report.md", "its folder does not exist"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_one_line(
+    table: str | None,
+    report: str,
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XSIM_REFERENCE_DATA", str(tmp_path))
+    if table is not None:
+        (tmp_path / "measured").mkdir()
+        (tmp_path / "measured" / "collectives.csv").write_text(table)
+
+    assert main([str(tmp_path / report)]) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert problem in line
+    assert not (tmp_path / report).exists()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xsim.plan.blocks import blocks_of
 from xsim.plan.calls import CallsInTurn
 from xsim.plan.layout import Layout, even_cuts, pieces
-from xsim.spec.checks import at_least
+from xsim.spec.checks import at_least, at_most
 
 __all__ = ["Tensorwise"]
 
@@ -29,6 +29,7 @@ class Tensorwise(CallsInTurn):
 
     def __post_init__(self) -> None:
         at_least(self, "calls", 1)
+        at_most(self, "calls", 1_000)
 
     def parts(self, layouts: Sequence[Layout]) -> tuple[Sequence[range], str]:
         blocks = blocks_of(layouts)
