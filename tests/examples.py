@@ -13,6 +13,7 @@ import yaml
 from hypothesis import strategies as st
 
 from xsim.experiment import Experiment
+from xsim.fabric.topology.rail import Rail
 from xsim.families import build, names
 from xsim.spec.cluster import ClusterSpec, HostSpec, LinkSpec, PcieLevel
 from xsim.spec.codec import from_plain
@@ -88,6 +89,8 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
     chosen = {family: draw(st.sampled_from(names(family))) for family in ("reshard", "collective", "topology")}
     chosen |= {"schedule": schedule, "network": network}
     members = {family: build(family, {"name": name}) for family, name in chosen.items()}
+    if chosen["topology"] == "rail":
+        members["topology"] = Rail(pxn=draw(st.booleans()))
     return Experiment(scenario=scenario, **members)
 
 

@@ -16,12 +16,14 @@ from tests.plan.toy import GB_PER_S, cluster
 from tests.strategies import SITE, WiredSite, disjoint_layouts, overlapping_layouts, with_rings
 from xsim.errors import SpecError
 from xsim.fabric.topology.one_switch import OneSwitch
+from xsim.fabric.topology.rail import Rail
 from xsim.families import build
 from xsim.plan.bound import move_bound_ps
 from xsim.plan.comm import Collective, CommPlan, Transfer
 from xsim.plan.judge import verify_move
 from xsim.plan.layout import Layout
 from xsim.plan.reshard.alpacomm import AlpaComm
+from xsim.plan.tasks import UnitTask, workers
 
 MODES = ("auto", "send_recv", "allgather", "broadcast")
 BALANCES = ("none", "size", "order")
@@ -191,3 +193,13 @@ def test_case_7_of_alpas_benchmark(mode: str, expected: float) -> None:
 def test_options_that_make_no_sense_are_refused(option: str, value: Any) -> None:
     with pytest.raises(SpecError, match=f"reshard.{option} = {value!r}"):
         build("reshard", {"name": "alpacomm", option: value})
+
+
+def test_what_is_relayed_keeps_the_nic_of_the_relay_busy() -> None:
+    """Rank 0 sends to ranks 4 and 5 from the NICs of ranks 0 and 1, and rank 1 likewise."""
+    fabric = Rail(pxn=True).build(cluster(4, 4))
+
+    for receiver in (4, 5):
+        ports = {workers(UnitTask(range(1), (0, 1), (receiver,)), sender, fabric) for sender in (0, 1)}
+        straight = fabric.route(receiver - 4, receiver)
+        assert ports == {(("out nic", straight[1]), ("in nic", straight[-2]))}

@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plan.toy import GB_PER_S, US, cluster, with_trees
-from tests.strategies import FABRIC, RANKS, disjoint_layouts, overlapping_layouts
+from tests.strategies import FABRIC, RANKS, WiredSite, disjoint_layouts, overlapping_layouts
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.topology.clos import Clos
 from xsim.fabric.topology.one_switch import OneSwitch
+from xsim.fabric.topology.rail import Rail
 from xsim.families import members
 from xsim.plan.bound import Bounds, move_bound_ps, reduce_bound_ps
 from xsim.plan.layout import Layout
+from xsim.plan.reshard.lcm import Lcm
 
 SIZE = 64 * 10**9
 LATENCY_PS = 4 * US  # PCIe out, NIC out, NIC in, PCIe in
@@ -118,6 +120,17 @@ def test_a_nic_of_two_blocks_is_above_their_uplinks() -> None:
     assert move_bound_ps(source, target, fabric) == pytest.approx(seconds(SIZE, 2 * 16) * 1e12 + LATENCY_PS + 2 * US)
 
 
+def test_relays_lend_a_rank_the_nics_of_its_host() -> None:
+    """Eight NICs carry what one rank sends to eight; each of these receives over its own PCIe link."""
+    fabric = Rail(pxn=True).build(cluster(8, 8))
+    source, target = Layout.even((0,), SIZE), Layout.even(tuple(range(8, 16)), SIZE)
+
+    bound_ps = move_bound_ps(source, target, fabric)
+
+    assert bound_ps == pytest.approx(seconds(SIZE, 8 * 32) * 1e12 + 2 * US)
+    assert bound_ps <= WiredSite(fabric).price(Lcm().move(source, target, WiredSite(fabric)))
+
+
 def test_wires_that_promise_nothing_bound_nothing_between_hosts() -> None:
     """The stand-in has one link for all, four ranks a host, and no gates."""
     assert move_bound_ps(Layout.even((0,), SIZE), Layout.even((4, 8), SIZE), FABRIC) == 0
@@ -125,8 +138,10 @@ def test_wires_that_promise_nothing_bound_nothing_between_hosts() -> None:
 
 
 HOSTS = (4, 4, 4, 4, 8, 8, 1, 1, 1, 5)
-ALIKE = {name: cls().build(cluster(*HOSTS)) for name, cls in members("topology")}
-ALIKE["trees"] = OneSwitch().build(with_trees(cluster(*HOSTS)))
+ALIKE = {name: cls().build(cluster(*HOSTS)) for name, cls in members("topology")} | {
+    "trees": OneSwitch().build(with_trees(cluster(*HOSTS))),
+    "relayed": Rail(pxn=True).build(cluster(*HOSTS)),
+}
 assert sum(HOSTS) == RANKS
 KNOWN = {name: Bounds(fabric, 2) for name, fabric in ALIKE.items()}
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
@@ -63,6 +64,36 @@ def test_with_any_shares_shards_stay_inside(many: tuple[Layout, ...], shares: li
 
     assert sorted(shards.ranks) == sorted(rank for layout in cut for rank in layout.ranks)
     assert all(any(layout.holds(rank, span) for layout in cut) for rank, span in shards.shards() if span)
+
+
+@pytest.mark.parametrize(
+    ("cut", "expected"),
+    [
+        (80_000, [20_000] * 4 + [5_000] * 4),
+        (20_000, [5_000] * 4 + [20_000] * 4),
+        (100_000 * 10 // 11, [22_728, 22_728, 22_727, 22_726, 2_273, 2_273, 2_273, 2_272]),
+    ],
+)
+def test_unequal_parts_are_each_shared_evenly(cut: int, expected: list[int]) -> None:
+    """Four groups, all cut 4:1, 1:4 or 10:1."""
+    layouts = [Layout((2 * i, 2 * i + 1), (0, cut, 100_000)) for i in range(4)]
+
+    assert [len(span) for _, span in shard_layout(layouts).shards()] == expected
+
+
+@given(st.integers(1, 6), st.lists(st.integers(0, 1000), min_size=1, max_size=6).filter(any))
+def test_shards_of_groups_cut_alike_are_the_least_possible(groups: int, parts: list[int]) -> None:
+    """However unlike the parts are: those who hold a part, and nothing else, have to take it among them."""
+    cuts = (0, *accumulate(parts))
+    layouts = [Layout(tuple(range(i * len(parts), (i + 1) * len(parts))), cuts) for i in range(groups)]
+
+    found: dict[int, list[int]] = {}
+    for rank, span in shard_layout(layouts).shards():
+        found.setdefault(rank % len(parts), []).append(len(span))
+
+    for number, size in enumerate(parts):
+        assert sum(found[number]) == size
+        assert max(found[number]) <= -(-size // groups) + 1
 
 
 def test_groups_that_are_cut_alike_share_each_part() -> None:

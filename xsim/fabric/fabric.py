@@ -36,7 +36,8 @@ class Gate:
         into: Links with which every route from another host ends, in order.
         leaf: Number of the switch in between. A route to another host under the same leaf has no further links; any
             other crosses one of ``up`` of the source and one of ``down`` of the target.
-        up, down: Links from and to the leaf, the same for all ranks under it.
+        up, down: Links from and to the leaf, the same for all ranks under it. Where none are named, nothing is promised
+            of what lies in between; no rank of the fabric names any then, and all have one number of leaf.
     """
 
     out: tuple[int, ...] = ()
@@ -69,7 +70,7 @@ class Fabric:
         router: Link indices from one rank to another, in order; empty for a rank to itself. Also from a rank to a
             vertex of its switch, and back. Deterministic.
         switches: Of each rank the number of the scale-up switch that it hangs on, -1 without; empty if there is none.
-        gates: The gate of each rank; one that names no links promises nothing.
+        gates: The gate of each rank; where it names no links it promises nothing.
     """
 
     bandwidth_bytes_per_s: NDArray[np.float64]

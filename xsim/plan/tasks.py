@@ -51,8 +51,8 @@ def _senders(source: Layout, span: range) -> tuple[int, ...]:
 def workers(task: UnitTask, sender: int, fabric: Fabric) -> tuple[tuple[str, int], ...]:
     """What ``task`` keeps busy: first the port by which ``sender`` sends, then those by which the others receive.
 
-    Between hosts it is the NIC, of all ranks behind it, in that direction; inside a host, and where the fabric tells
-    no NICs, the rank's own.
+    Between hosts it is the NIC on the way, of all ranks behind it, in that direction; inside a host, and where the
+    route has no NICs, the rank's own.
     """
     ins = dict.fromkeys(_port(rank, sender, fabric, "in") for rank in task.receivers)
     outs = [_port(sender, rank, fabric, "out") for rank in task.receivers]
@@ -60,10 +60,10 @@ def workers(task: UnitTask, sender: int, fabric: Fabric) -> tuple[tuple[str, int
 
 
 def _port(rank: int, other: int, fabric: Fabric, way: str) -> tuple[str, int]:
-    links = fabric.gate(rank).out[::-1] if way == "out" else fabric.gate(rank).into
-    if fabric.hosts[rank] == fabric.hosts[other] or not links:
-        return f"{way} rank", rank
-    return f"{way} nic", links[0]
+    src, dst = (rank, other) if way == "out" else (other, rank)
+    between = () if fabric.hosts[rank] == fabric.hosts[other] else fabric.route(src, dst)
+    nics = [link for link in between if fabric.links[link].kind == "nic"]
+    return (f"{way} nic", nics[0 if way == "out" else -1]) if nics else (f"{way} rank", rank)
 
 
 def least_loaded(tasks: Sequence[UnitTask], fabric: Fabric) -> list[int]:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xsim.fabric.fabric import Fabric
+from xsim.fabric.fabric import Fabric, Gate
 from xsim.fabric.wiring import Leaves, nics_of, ports, wire
 from xsim.spec.cluster import ClusterSpec
 
@@ -38,7 +38,10 @@ class Rail:
         rail_of_port = [port.host // out.hosts_per_tor * rails + port.index for port in every]
         names = [f"segment{segment}.rail{rail}" for segment in range(segments) for rail in range(rails)]
         fabric = wire(cluster, Leaves(names, rail_of_port, [out.uplink] * len(names), out.spines))
-        return replace(fabric, router=_relayed(fabric, cluster)) if self.pxn else fabric
+        if not self.pxn:
+            return fabric
+        relayed = _relayed(fabric, cluster)
+        return replace(fabric, router=relayed, gates=relayed.gate)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,15 +49,18 @@ class _Relayed:
     """The router that goes by way of a rank of the own host to another rail.
 
     Attributes:
-        straight: The router without a relay.
+        straight, gates: The router without a relay, and the gates of its routes.
         hosts, rails: Of each rank.
+        count: How many rails there are.
         on_rail: Ranks of each (host, rail).
         scale_up: Of each link whether it is of the scale-up fabric.
     """
 
     straight: Callable[[int, int], tuple[int, ...]]
+    gates: Callable[[int], Gate]
     hosts: Sequence[int]
     rails: Sequence[int]
+    count: int
     on_rail: Mapping[tuple[int, int], Sequence[int]]
     scale_up: Sequence[bool]
 
@@ -64,10 +70,24 @@ class _Relayed:
         relays = self.on_rail.get((self.hosts[src], self.rails[dst]), ())
         for number in range(len(relays)):
             relay = relays[(dst + number) % len(relays)]  # several ranks of a NIC take turns by target
-            leg = self.straight(src, relay)
-            if all(self.scale_up[link] for link in leg):
-                return leg + self.straight(relay, dst)
+            if self._reaches(src, relay):
+                return self.straight(src, relay) + self.straight(relay, dst)
         return self.straight(src, dst)
+
+    def gate(self, rank: int) -> Gate:
+        """A relay is on the host of the sender: routes end as straight ones do, but begin with the way to any relay.
+
+        Which leaf they pass depends on the target.
+        """
+        host, rail = self.hosts[rank], self.rails[rank]
+        others = (
+            relay for other in range(self.count) if other != rail for relay in self.on_rail.get((host, other), ())
+        )
+        straight = self.gates(rank)
+        return Gate(() if any(self._reaches(rank, relay) for relay in others) else straight.out, straight.into)
+
+    def _reaches(self, src: int, relay: int) -> bool:
+        return all(self.scale_up[link] for link in self.straight(src, relay))
 
 
 def _relayed(fabric: Fabric, cluster: ClusterSpec) -> _Relayed:
@@ -76,4 +96,4 @@ def _relayed(fabric: Fabric, cluster: ClusterSpec) -> _Relayed:
     for rank, at in enumerate(zip(fabric.hosts, rails, strict=True)):
         on_rail[at].append(rank)
     scale_up = [link.kind == "scale_up" for link in fabric.links]
-    return _Relayed(fabric.router, fabric.hosts, rails, dict(on_rail), scale_up)
+    return _Relayed(fabric.router, fabric.gates, fabric.hosts, rails, 1 + max(rails), dict(on_rail), scale_up)
