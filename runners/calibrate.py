@@ -14,13 +14,14 @@ from pathlib import Path
 
 from analysis.command import Parser, exits
 from runners.bench import forecast_us, simulated_us
-from runners.calibration import fit_costs, fit_latency_ps
+from runners.calibration import Costs, Wires, fit_costs, fit_latency_ps
 from runners.calibration_report import Found, grouped, text
 from runners.measured import Row, read
 from xsim.errors import SpecError
-from xsim.spec.cluster import DeviceSpec, LinkSpec
+from xsim.plan.protocol import FILL_STEPS
+from xsim.spec.cluster import DeviceSpec
 from xsim.spec.codec import from_plain
-from xsim.spec.protocols import generations
+from xsim.spec.protocols import GenerationCosts, generations
 
 __all__ = ["calibrate", "main"]
 
@@ -34,19 +35,30 @@ def main(argv: Sequence[str]) -> int:
     folder = os.environ.get("XSIM_REFERENCE_DATA")
     if not folder:
         raise SpecError("XSIM_REFERENCE_DATA", None, "it names no folder", "set it to one that holds measured/")
-    found = calibrate(*read(Path(folder) / "measured" / "collectives.csv"))
+    if not report.parent.is_dir():
+        raise SpecError("report", str(report), "its folder does not exist", "create it, or choose another")
+    found = calibrate(*_read(Path(folder)))
     report.write_text(text(found), encoding="utf-8")
     print(f"wrote {report}")
     return 0
 
 
+def _read(folder: Path) -> tuple[Sequence[Row], Mapping[str, tuple[int, str]]]:
+    table = folder / "measured" / "collectives.csv"
+    fix = "set it to a folder with the published measurements in measured/collectives.csv"
+    if not table.is_file():
+        raise SpecError("XSIM_REFERENCE_DATA", str(folder), "there is no measured/collectives.csv in it", fix)
+    try:
+        rows, left_out = read(table)
+    except (KeyError, TypeError, ValueError) as error:
+        problem = f"its collectives.csv is no table of measurements ({type(error).__name__}: {error})"
+        raise SpecError("XSIM_REFERENCE_DATA", str(folder), problem, fix) from None
+    return rows, left_out
+
+
 def calibrate(rows: Sequence[Row], left_out: Mapping[str, tuple[int, str]]) -> Found:
     """Fit on a part of the rows, simulate all."""
-    costs = {
-        name: fit_costs(_fitted_on(name, rows), _port(name), own.in_switch.ranks if own.in_switch else None)
-        for name, own in generations().items()
-        if own.devices
-    }
+    costs = {name: _fitted(own, rows) for name, own in generations().items() if own.devices}
     networks = grouped((row for row in rows if row.hosts > 1), lambda row: row.machine.network)
     latencies_ps = {
         network: fit_latency_ps([row for row in own if not row.held_out_by_size], forecast_us)
@@ -56,17 +68,18 @@ def calibrate(rows: Sequence[Row], left_out: Mapping[str, tuple[int, str]]) -> F
     return Found(costs=costs, latencies_ps=latencies_ps, errors=errors, left_out=left_out)
 
 
-def _fitted_on(name: str, rows: Iterable[Row]) -> list[Row]:
-    """Over PCIe only rings of two: more ranks share parts of the host that no specification states."""
-    devices = generations()[name].devices
-    own = (row for row in rows if row.hosts == 1 and row.machine.device in devices and not row.held_out)
-    return [row for row in own if row.machine.scale_up != "pcie" or (row.ranks == 2 and row.kind != "all_to_all")]
-
-
-def _port(name: str) -> LinkSpec:
-    """What the devices of a generation are fitted on."""
-    device = from_plain(DeviceSpec, generations()[name].devices[0])
-    return device.scale_up or device.pcie
+def _fitted(generation: GenerationCosts, rows: Iterable[Row]) -> Costs:
+    own = [row for row in rows if row.hosts == 1 and row.machine.device in generation.devices and not row.held_out]
+    if not own:
+        shown = ", ".join(generation.devices)
+        raise SpecError("XSIM_REFERENCE_DATA", shown, "no row of these devices is there to fit", "use the whole table")
+    device = from_plain(DeviceSpec, generation.devices[0])
+    wires = Wires(
+        port=device.scale_up or device.pcie,
+        fill_steps=FILL_STEPS if device.scale_up else 0,
+        blocks=tuple(devices for devices, _ in own[0].machine.pcie_tree),
+    )
+    return fit_costs(own, wires, generation.in_switch.ranks if generation.in_switch else None)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 A ring of n ranks takes R rounds, 2 (n - 1) for an all-reduce and n - 1 otherwise. Under a protocol that waits d in each
 and leaves the share s of ports of bandwidth B and path latency L it takes, with the base b of every collective,
 
-    b + R (L + d) + (R + f) S / (n s B), f = FILL_STEPS,
+    b + R (L + d) + (R + f) S / (n s B), f = FILL_STEPS, or 0 over PCIe,
 
 and an all-reduce of K pieces in a switch (``nvls``)
 
@@ -11,12 +11,16 @@ and an all-reduce of K pieces in a switch (``nvls``)
 
 An exchange of all pairs takes b + L + d + (n - 1 + f) S / (n s B) with costs of its own. The predicted time is the
 least over the protocols. These are the times that ``auto`` is simulated with, in closed form.
+
+Blocks of k < n devices may share an uplink of bandwidth U < B, which is fitted with the costs of rings. Each way it
+carries one piece of a ring in a round, and k (n - k) pieces of an exchange of all pairs. These then take
+b + R (L + d) + R S / (n s U) and b + L + d + k (n - k) S / (n s U).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +28,9 @@ from scipy.optimize import least_squares, minimize
 
 from runners.measured import Row
 from xsim.plan.collective.nvls import Nvls
-from xsim.plan.protocol import FILL_STEPS
 from xsim.spec.cluster import LinkSpec
 
-__all__ = ["BOUNDS", "Costs", "fit_costs", "fit_latency_ps"]
+__all__ = ["BOUNDS", "Costs", "Wires", "fit_costs", "fit_latency_ps"]
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +41,7 @@ FIRST = np.array([8.0, 0.1, 0.9, 5.0, 0.4, 0.7, 0.9, 1.5, 0.75])
 PAIRS_LOWEST = np.array([0.01, 0.05, 0.5, 0.2])  # LL: us, share; Simple: us, share
 PAIRS_HIGHEST = np.array([12.0, 0.5, 40.0, 1.0])
 PAIRS_FIRST = np.array([3.0, 0.3, 10.0, 0.8])
+UPLINK = (0.2, 0.01, 1.0)  # first, lowest and highest, over the port
 PULL = 0.001  # per squared logarithm from FIRST: what the rows cannot tell stays near it
 
 
@@ -49,6 +53,7 @@ class Costs:
         delays_us, shares: Of LL, LL128 and Simple.
         in_switch: Delay in us and share; absent if no row could tell.
         pairs: Of LL and Simple, delay in us and share; absent if no row could tell.
+        uplinks: Of each level of a PCIe tree, devices that share an uplink, and its bytes per second.
     """
 
     base_us: float
@@ -56,6 +61,7 @@ class Costs:
     shares: tuple[float, float, float]
     in_switch: tuple[float, float] | None = None
     pairs: tuple[tuple[float, float], tuple[float, float]] | None = None
+    uplinks: tuple[tuple[int, float], ...] = ()
 
     @classmethod
     def of(cls, point: Sequence[float], pairs: Sequence[float] | None = None) -> Costs:
@@ -67,6 +73,31 @@ class Costs:
             in_switch=(point[7], point[8]) if len(point) == len(FIRST) else None,
             pairs=None if pairs is None else ((pairs[0], pairs[1]), (pairs[2], pairs[3])),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wires:
+    """What joins the devices of a host.
+
+    Attributes:
+        port: A device's; a path has two of them.
+        fill_steps: For how many steps more than it has a rank's channel is busy.
+        blocks: Of each level of a PCIe tree, how many devices share an uplink.
+    """
+
+    port: LinkSpec
+    fill_steps: float
+    blocks: tuple[int, ...] = ()
+
+    @property
+    def latency_us(self) -> float:
+        """Of a path."""
+        return 2e-6 * self.port.latency_ps
+
+    @property
+    def byte_us(self) -> float:
+        """A byte through a port."""
+        return 1e6 / self.port.bandwidth_bytes_per_s
 
 
 BOUNDS = (  # the least and the most that a search can find
@@ -98,43 +129,51 @@ class _Columns:
         )
 
 
-def fit_costs(rows: Sequence[Row], port: LinkSpec, in_switch_ranks: int | None) -> Costs:
+def fit_costs(rows: Sequence[Row], wires: Wires, in_switch_ranks: int | None) -> Costs:
     """The costs with the least mean absolute error relative to the measured times, plus a pull to where it began.
 
     That is ``PULL`` times the sum of squares of the logarithms of the costs over ``FIRST``: it settles what the rows
-    leave open, at little cost to what they tell. All costs stay within ``BOUNDS``. Those of pairs are fitted after the
-    others, with their base, from and to ``PAIRS_FIRST``.
+    leave open, at little cost to what they tell. All costs stay within ``BOUNDS``, and uplinks within ``UPLINK``. Those
+    of pairs are fitted after the others, with their base, from and to ``PAIRS_FIRST``.
 
     Args:
         rows: On one host.
-        port: A device's; a path has two of them.
         in_switch_ranks: From how many ranks on a switch may sum an all-reduce; never if absent.
     """
     rings = [row for row in rows if row.kind != "all_to_all"]
     columns = _Columns.of(rings, in_switch_ranks)
     count = len(FIRST) if columns.summed.any() else len(FIRST) - 2
-    best = _search(
-        lambda costs: _predicted_us(costs, columns, port) / columns.times_us,
-        FIRST[:count],
-        LOWEST[:count],
-        HIGHEST[:count],
+    first, lowest, highest = (
+        np.append(costs[:count], [uplink] * len(wires.blocks))
+        for costs, uplink in zip((FIRST, LOWEST, HIGHEST), UPLINK, strict=True)
     )
+    best = _search(
+        lambda point: _predicted_us(point[:count], point[count:], columns, wires) / columns.times_us,
+        first,
+        lowest,
+        highest,
+    )
+    uplinks = [share * wires.port.bandwidth_bytes_per_s for share in best[count:]]
+    found = replace(Costs.of(best[:count]), uplinks=tuple(zip(wires.blocks, uplinks, strict=True)))
     exchanges = [row for row in rows if row.kind == "all_to_all"]
-    return Costs.of(best, _fit_pairs(exchanges, port, best[0]) if exchanges else None)
+    return replace(found, pairs=_fit_pairs(exchanges, found, wires)) if exchanges else found
 
 
-def _fit_pairs(rows: Sequence[Row], port: LinkSpec, base_us: float) -> list[float]:
+def _fit_pairs(rows: Sequence[Row], rings: Costs, wires: Wires) -> tuple[tuple[float, float], tuple[float, float]]:
     columns = _Columns.of(rows, None)
-    latency_us, byte_us = 2e-6 * port.latency_ps, 1e6 / port.bandwidth_bytes_per_s
-    sent_us = (columns.ranks - 1 + FILL_STEPS) / columns.ranks * columns.sizes * byte_us
+    ranks = columns.ranks
+    busy_us = [(ranks - 1 + wires.fill_steps) * wires.byte_us]
+    busy_us += [devices * np.maximum(ranks - devices, 0) * 1e6 / rate for devices, rate in rings.uplinks]
+    sent_us = np.max(busy_us, axis=0) / ranks * columns.sizes
 
     def off(costs: Floats) -> Floats:
-        fixed_us = base_us + latency_us
+        fixed_us = rings.base_us + wires.latency_us
         ll, simple = (fixed_us + delay + sent_us / share for delay, share in (costs[:2], costs[2:]))
         found: Floats = np.minimum(ll, simple) / columns.times_us
         return found
 
-    return _search(off, PAIRS_FIRST, PAIRS_LOWEST, PAIRS_HIGHEST)
+    ll_us, ll, simple_us, simple = _search(off, PAIRS_FIRST, PAIRS_LOWEST, PAIRS_HIGHEST)
+    return (ll_us, ll), (simple_us, simple)
 
 
 def _search(off: Callable[[Floats], Floats], first: Floats, lowest: Floats, highest: Floats) -> list[float]:
@@ -157,17 +196,21 @@ def _search(off: Callable[[Floats], Floats], first: Floats, lowest: Floats, high
     return best
 
 
-def _predicted_us(costs: Floats, rows: _Columns, port: LinkSpec) -> Floats:
-    latency_us, byte_us = 2e-6 * port.latency_ps, 1e6 / port.bandwidth_bytes_per_s
-    sent_us = (rows.rounds + FILL_STEPS) / rows.ranks * rows.sizes * byte_us
+def _predicted_us(costs: Floats, uplinks: Floats, rows: _Columns, wires: Wires) -> Floats:
+    """Of each row; ``uplinks`` are those of the levels of the tree, over the port."""
+    slowdowns = [
+        np.where(rows.ranks > devices, 1 / share, 1) for devices, share in zip(wires.blocks, uplinks, strict=True)
+    ]
+    byte_us = wires.byte_us * np.max([np.ones(len(rows.ranks)), *slowdowns], axis=0)
+    sent_us = (rows.rounds + wires.fill_steps) / rows.ranks * rows.sizes * byte_us
     times = [
-        costs[0] + rows.rounds * (latency_us + delay) + sent_us / share
+        costs[0] + rows.rounds * (wires.latency_us + delay) + sent_us / share
         for delay, share in zip(costs[1:4], costs[4:7], strict=True)
     ]
     if len(costs) > 7:
         k, (delay, share) = Nvls().pieces, costs[7:9]
         passes = (k + 2) / k + (k + 1) / (k * rows.ranks)
-        in_switch = costs[0] + (2 * k + 3) * (latency_us + delay) + passes * rows.sizes * byte_us / share
+        in_switch = costs[0] + (2 * k + 3) * (wires.latency_us + delay) + passes * rows.sizes * byte_us / share
         times.append(np.where(rows.summed, in_switch, np.inf))
     found: Floats = np.min(times, axis=0)
     return found

@@ -88,7 +88,8 @@ def _places(
         for members in [(rank,) for rank in ranks] if each else [ranks]:
             sums_ps = [sum(column) for column in zip(*(of_rank[rank] for rank in members), strict=True)]
             times = [f"{total / (len(members) * PS_PER_S):.{places}f}" for total in sums_ps]
-            yield [_ranges(members), devices[ranks[0]].name, str(program.replica), str(program.stage), *times]
+            names = ", ".join(dict.fromkeys(devices[rank].name for rank in members))
+            yield [_ranges(members), names, str(program.replica), str(program.stage), *times]
 
 
 def _ranges(ranks: Sequence[int]) -> str:

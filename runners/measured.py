@@ -18,6 +18,7 @@ from xsim.spec.cluster import (
     HostSpec,
     LinkSpec,
     NicSpec,
+    PcieLevel,
     ScaleOutSpec,
     ScaleUpKind,
 )
@@ -45,6 +46,8 @@ class Machine:
         nic: Bandwidth of each.
         network: Of several hosts; its latency is calibrated.
         scale_up: As in ``HostSpec``.
+        pcie_tree: Devices that share an uplink, and its bandwidth, from the innermost level. Latencies of uplinks are
+            in the delays of protocols.
     """
 
     device: str
@@ -52,9 +55,13 @@ class Machine:
     nic: str = "400 Gbps"
     network: str = ""
     scale_up: ScaleUpKind = "nvswitch"
+    pcie_tree: tuple[tuple[int, str], ...] = ()
 
 
 _GB200 = Machine(device="b200", nics=72, network="InfiniBand, 400 Gbps for each device")
+# Its source does not describe the host. All-reduces reach 20 GB/s among 2 ranks, 5 among 4 and 1.5 among 8, as if pairs
+# shared one way and fours a narrower one. Rates: fit.
+_L40S = Machine(device="l40s", scale_up="pcie", pcie_tree=((2, "8.6 GB/s"), (4, "2.45 GB/s")))
 _MACHINES: Mapping[str, Machine] = {
     "aic_nccl_a100_sxm": Machine(device="a100_80"),
     "vtrain_nccl_a100": Machine(device="a100_80"),
@@ -71,7 +78,7 @@ _MACHINES: Mapping[str, Machine] = {
     "aic_nccl_gb200": _GB200,
     "nccl_coreweave_gb200_72": _GB200,
     "nccl_coreweave_gb200_144": _GB200,
-    "aic_nccl_l40s": Machine(device="l40s", scale_up="pcie"),
+    "aic_nccl_l40s": _L40S,
     "nccl_aws_p4de_2n": Machine(device="a100_80", nics=4, nic="100 Gbps", network="EFA, 4 x 100 Gbps"),
     "nccl_oci_h100_2n": Machine(device="h100_80", network="RoCE, 8 x 400 Gbps"),
     "nccl_gcp_a3high_2n": Machine(device="h100_80", nics=4, nic="200 Gbps", network="TCPX, 4 x 200 Gbps"),
@@ -192,6 +199,11 @@ def cluster(machine: Machine, ranks: int, hosts: int) -> ClusterSpec:
     per_host = ranks // hosts
     nic = from_plain(NicSpec, {"bandwidth": machine.nic, "latency": "1 us", "per_host": min(machine.nics, per_host)})
     slot = DeviceSlot(device=from_plain(DeviceSpec, machine.device), count=per_host)
-    host = HostSpec(count=hosts, devices=(slot,), nic=nic, scale_up=machine.scale_up)
+    tree = tuple(_level(*level) for level in machine.pcie_tree if level[0] < per_host)
+    host = HostSpec(count=hosts, devices=(slot,), nic=nic, scale_up=machine.scale_up, pcie_tree=tree)
     uplink = from_plain(LinkSpec, {"bandwidth": "3200 Gbps", "latency": "1 ns"})
     return ClusterSpec(name="measured", hosts=(host,), scale_out=ScaleOutSpec(uplink=uplink, hosts_per_tor=hosts))
+
+
+def _level(devices: int, bandwidth: str) -> PcieLevel:
+    return PcieLevel(devices=devices, uplink=from_plain(LinkSpec, {"bandwidth": bandwidth, "latency": "0 ns"}))

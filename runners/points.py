@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -204,7 +205,7 @@ def _point(
             plain[group] = {"name": labels[group]} | node
     inputs = read(plain)
     config_json = json.dumps(resolved(inputs), sort_keys=True, separators=(",", ":"))
-    contradiction = None
+    contradiction = _unread([*values, *chosen], labels["planner"])
     try:
         inputs.experiment()
     except SpecError as error:
@@ -222,6 +223,16 @@ def _point(
     )
 
 
+def _unread(settings: Iterable[Setting], planner: str | None) -> SpecError | None:
+    """What is wrong with keys of a deployment where the planner makes its own."""
+    for setting in settings:
+        if planner != "given" and setting.key.startswith("deployment.") and setting.values:
+            problem = f"the planner {planner} makes a deployment of its own"
+            fix = f"write planner.{setting.key.removeprefix('deployment.')} if it has this option, or planner=given"
+            return SpecError(setting.key, setting.values[0], problem, fix)
+    return None
+
+
 def _choice(values: Sequence[Setting], more: dict[str, object]) -> str:
     """What distinguishes a point beside its options and the columns of its own."""
     fixed = {setting.key: setting.values[0] for setting in values if setting.values}
@@ -237,7 +248,7 @@ def _members(named: Mapping[str, str | None]) -> dict[str, object]:
 
 def _advised(error: SpecError, deployment: str | None) -> SpecError:
     """A deployment that contradicts model or cluster may be right, and they the wrong ones for it."""
-    if deployment is None or not error.field.startswith("deployment."):
+    if deployment is None or not re.fullmatch(r"deployment\..*\.(ranks|layers)", error.field):
         return error
     fix = f"{error.fix}, or choose the model and cluster that {deployment} was written for"
     return SpecError(error.field, error.value, error.problem, fix)

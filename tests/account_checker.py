@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.account import Account, account
-from xsim.plan.workload import Action, Body, Collect, Compute, Ready, Workload
+from xsim.plan.workload import Action, Body, Collect, Compute, Fetch, Ready, Workload
 from xsim.sim.timeline import Timeline
 
 __all__ = ["check_account", "check_timeline", "painted_causes"]
@@ -58,6 +58,8 @@ class _Lanes:
     optimizer: tuple[Ints, ...]
     computing: Ints
     collective: Ints
+    fetching: Ints
+    fetch_missing: Ints
     syncing: Ints
     missing_until: int
     gathering: Ints
@@ -69,13 +71,13 @@ class _Lanes:
 
     def after(self, instant: int) -> _Lanes:
         """Without what ended before."""
-        names = ("computing", "collective", "syncing", "gathering")
+        names = ("computing", "collective", "fetching", "fetch_missing", "syncing", "gathering")
         kept = {name: lane[lane[:, 1] > instant] for name in names for lane in (getattr(self, name),)}
         return replace(self, compute=(), optimizer=(), **kept)
 
     def instants(self, position: int | None = None) -> list[Ints]:
         """All at which something changes, for the group or for one rank of it."""
-        lanes = [self.computing, self.collective, self.syncing, self.gathering]
+        lanes = [self.computing, self.collective, self.fetching, self.fetch_missing, self.syncing, self.gathering]
         if position is not None:
             lanes += [self.compute[position], self.optimizer[position]]
         marks = [
@@ -87,7 +89,8 @@ class _Lanes:
 
 def painted_causes(workload: Workload, timeline: Timeline) -> dict[int, dict[str, int]]:
     """Rank -> cause -> picoseconds, from the definition."""
-    lanes = [_lanes(workload, timeline, index) for index in range(len(workload.programs))]
+    fetched = _fetched(workload, timeline)
+    lanes = [_lanes(workload, timeline, index, fetched) for index in range(len(workload.programs))]
     replicas: dict[int, list[int]] = defaultdict(list)
     for index, program in enumerate(workload.programs):
         replicas[program.replica].append(index)
@@ -117,6 +120,8 @@ def _paint(cuts: Ints, own: _Lanes, leader: _Lanes, position: int, backward: int
         (_inside(own.optimizer[position], at), "optimizer"),
         (_inside(own.computing, at) & (at < done), "straggler_wait"),  # a member is slower: the next step waits
         (_inside(own.collective, at), "tp_comm"),
+        (_inside(own.fetch_missing, at), "straggler_wait"),
+        (_inside(own.fetching, at), "dp_comm"),
         (at < backward, "bubble"),
         *_waits_of(own, at, updated),
         *((mask & (at >= done) & (at < leader.end), cause) for mask, cause in leader_does),
@@ -152,7 +157,7 @@ def _inside(intervals: Ints, at: Ints) -> Flags:
     return np.asarray(begun > ended)
 
 
-def _lanes(workload: Workload, timeline: Timeline, index: int) -> _Lanes:
+def _lanes(workload: Workload, timeline: Timeline, index: int, fetched: _Fetched) -> _Lanes:
     program = workload.programs[index]
     size = len(program.devices.ranks)
     found: dict[str, list[Ints]] = defaultdict(lambda: [np.zeros((0, 2), dtype=np.int64)])
@@ -164,12 +169,20 @@ def _lanes(workload: Workload, timeline: Timeline, index: int) -> _Lanes:
             continue
         starts, talked, ends = _spans(timeline, rows, body, steps)
         for number, step in enumerate(steps):
-            found["collective"].append(np.stack([starts[:, number], talked[:, number]], axis=1))
+            lane = "fetching" if isinstance(step, Fetch) else "collective"
+            found[lane].append(np.stack([starts[:, number], talked[:, number]], axis=1))
             found["computing"].append(np.stack([talked[:, number], ends[:, number]], axis=1))
+            if isinstance(step, Fetch):
+                continue
             work = step.beside if isinstance(step, Collect) else step
             own = "optimizer" if work is not None and work.kind == "optimizer" else "compute"
             for position, duration in enumerate(work.durations_ps if work is not None else ()):
                 found[f"{own} {position}"].append(starts[:, [number]] + np.array([0, duration]))
+    for times in fetched.values():
+        if index in times:
+            start, end = times[index]
+            last = max(start for start, _ in times.values())
+            found["fetch_missing"].append(np.array([[start, min(last, end)]]))
     updated, end = int(timeline.end_ps[mine].max()), int(timeline.ended_ps[index])
     gathers = any(index in sync.programs for sync in workload.syncs if sync.does == "gather")
     short = [0] * size if gathers else _short_of_the_slowest(program.bodies["U", 0], size)
@@ -178,6 +191,8 @@ def _lanes(workload: Workload, timeline: Timeline, index: int) -> _Lanes:
         optimizer=tuple(np.concatenate(found[f"optimizer {position}"]) for position in range(size)),
         computing=_not_empty(np.concatenate(found["computing"])),
         collective=_not_empty(np.concatenate(found["collective"])),
+        fetching=_not_empty(np.concatenate(found["fetching"])),
+        fetch_missing=_not_empty(np.concatenate(found["fetch_missing"])),
         syncing=np.array([[timeline.reached_ps[index], timeline.synced_ps[index]]]),
         missing_until=_missing_until(workload, timeline, index, {"sum", "scatter"}),
         gathering=np.array([[updated, end]]),
@@ -187,6 +202,29 @@ def _lanes(workload: Workload, timeline: Timeline, index: int) -> _Lanes:
         own_ends=tuple(end - time for time in short),
         last_backward=int(timeline.end_ps[mine[np.isin(timeline.kind[mine], ("B", "I", "W"))]].max(initial=0)),
     )
+
+
+_Fetched = Mapping[int, Mapping[int, tuple[int, int]]]
+
+
+def _fetched(workload: Workload, timeline: Timeline) -> _Fetched:
+    """Per fetch of weights (sync number), when each program waited for it, as the steps of its actions say."""
+    found: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
+    passed: dict[tuple[int, str, int], int] = defaultdict(int)
+    columns = (timeline.program, timeline.kind, timeline.chunk, timeline.walk)
+    for index, kind, chunk, walk in zip(*(column.tolist() for column in columns), strict=True):
+        steps = workload.programs[index].bodies[kind, chunk].steps
+        stops = [step for step in steps if isinstance(step, Collect | Fetch)]
+        way = (index, "F" if kind == "F" else "W" if kind == "W" else "B", chunk)
+        for number, stop in enumerate(stops):
+            if isinstance(stop, Fetch):
+                assert walk >= 0, f"program {index}: {kind} fetches weights and was folded as a whole"
+                start, end = timeline.collects[walk][number].tolist()
+                sync = stop.sync + stop.every * passed[way]
+                assert index not in found[sync], f"program {index} fetches the weights of sync {sync} twice"
+                found[sync][index] = (start, end)
+        passed[way] += 1
+    return found
 
 
 def _not_empty(intervals: Ints) -> Ints:
@@ -216,14 +254,16 @@ def _short_of_the_slowest(update: Body, size: int) -> list[int]:
     return [max(durations) - duration for duration in durations]
 
 
-def _spans(timeline: Timeline, rows: Ints, body: Body, steps: list[Compute | Collect]) -> tuple[Ints, Ints, Ints]:
-    """Start, end of the collective and end of each step (columns) in each action (rows) that ran ``body``.
+def _spans(
+    timeline: Timeline, rows: Ints, body: Body, steps: list[Compute | Collect | Fetch]
+) -> tuple[Ints, Ints, Ints]:
+    """Start, end of the collective or fetch and end of each step (columns) in each action (rows) that ran ``body``.
 
-    Without a collective that ends where the step starts.
+    Without either that ends where the step starts.
     """
     longest = [max(step.durations_ps) if isinstance(step, Compute) else _beside(step) for step in steps]
     talks = np.zeros((len(rows), len(steps)), dtype=np.int64)
-    collects = [number for number, step in enumerate(steps) if isinstance(step, Collect)]
+    collects = [number for number, step in enumerate(steps) if isinstance(step, Collect | Fetch)]
     for place, walk in enumerate(timeline.walk[rows].tolist() if collects else ()):
         talks[place, collects] = timeline.folded[body] if walk < 0 else np.diff(timeline.collects[walk])[:, 0]
     durations = np.maximum(talks, np.array(longest, dtype=np.int64))
@@ -231,9 +271,9 @@ def _spans(timeline: Timeline, rows: Ints, body: Body, steps: list[Compute | Col
     return ends - durations, ends - durations + talks, ends
 
 
-def _beside(step: Collect) -> int:
+def _beside(step: Collect | Fetch) -> int:
     """How long the slowest rank computes beside a collective."""
-    return max(step.beside.durations_ps) if step.beside is not None else 0
+    return max(step.beside.durations_ps) if isinstance(step, Collect) and step.beside is not None else 0
 
 
 # ---- could it have happened? ----
@@ -250,8 +290,13 @@ def check_timeline(workload: Workload, timeline: Timeline) -> None:
     for row in range(len(timeline.program)):
         _check_steps(workload, timeline, row)
     _check_moves(workload, timeline)
-    for number in range(len(workload.syncs)):
-        _check_sync(workload, timeline, number, rows)
+    fetched = _fetched(workload, timeline)
+    for number, sync in enumerate(workload.syncs):
+        if sync.does == "fetch":
+            _check_fetch(workload, timeline, number, fetched[number])
+        else:
+            _check_sync(workload, timeline, number, rows)
+    assert all(workload.syncs[number].does == "fetch" for number in fetched), "a step fetches by what is no fetch"
     latest = int(timeline.ended_ps.max())
     assert timeline.makespan_ps == latest, f"the last program ends at {latest}, makespan {timeline.makespan_ps}"
 
@@ -310,7 +355,7 @@ def _check_steps(workload: Workload, timeline: Timeline, row: int) -> None:
     body = program.bodies[str(timeline.kind[row]), int(timeline.chunk[row])]
     name = f"program {index}, {timeline.kind[row]}{timeline.micro_batch[row]}"
     walked = [] if walk < 0 else timeline.collects[walk].tolist()
-    steps = [step for step in body.steps if isinstance(step, Collect)]
+    steps = [step for step in body.steps if isinstance(step, Collect | Fetch)]
     expected = len(walked) if walk >= 0 else len(timeline.folded.get(body, ()))
     assert expected == len(steps), f"{name}: {expected} collectives took time, the body has {len(steps)}"
     at, number = int(timeline.start_ps[row]), 0
@@ -318,7 +363,7 @@ def _check_steps(workload: Workload, timeline: Timeline, row: int) -> None:
         if isinstance(step, Compute):
             assert len(step.durations_ps) == len(program.devices.ranks), f"{name}: not one duration per rank"
             at += max(step.durations_ps)
-        elif isinstance(step, Collect):
+        elif isinstance(step, Collect | Fetch):
             start, end = walked[number] if walk >= 0 else (at, at + timeline.folded[body][number])
             assert start == at, f"{name}: collective {number} starts at {start}, the step before ends at {at}"
             assert end >= start, f"{name}: collective {number} ends before it starts"
@@ -363,6 +408,21 @@ def _check_sync(workload: Workload, timeline: Timeline, number: int, rows: Mappi
         inside = [r for r in complete if int(timeline.start_ps[r]) <= at <= int(timeline.end_ps[r])]
         assert inside or not complete, f"{name}: released at {at}, outside the actions that complete its gradients"
     assert int(done.max()) >= int(joined.max()), f"sync {number} is done before its last member came"
+
+
+def _check_fetch(workload: Workload, timeline: Timeline, number: int, fetched: Mapping[int, tuple[int, int]]) -> None:
+    sync = workload.syncs[number]
+    assert sorted(fetched) == sorted(sync.programs), f"fetch {number} is of {sync.programs}, {sorted(fetched)} come"
+    for member, program in enumerate(sync.programs):
+        name = f"fetch {number}, program {program}"
+        noted = tuple(int(times[number][member]) for times in (timeline.released_ps, timeline.joined_ps))
+        start, end = fetched[program]
+        assert noted == (start, start), f"{name}: noted at {noted}, its action comes to it at {start}"
+        done = int(timeline.done_ps[number][member])
+        assert done == end, f"{name}: has the weights at {done}, its action goes on at {end}"
+        assert end >= start, f"{name}: done before it came"
+    last = max(start for start, _ in fetched.values())
+    assert max(end for _, end in fetched.values()) >= last, f"fetch {number} is over before its last member came"
 
 
 def _completing(workload: Workload, timeline: Timeline, number: int, rows: list[int]) -> list[int]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from xsim.experiment import Experiment
 from xsim.families import build, names
-from xsim.spec.cluster import ClusterSpec
+from xsim.spec.cluster import ClusterSpec, HostSpec, LinkSpec, PcieLevel
 from xsim.spec.codec import from_plain
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.model import ModelSpec
@@ -64,13 +64,17 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
     chunks = draw(st.sampled_from((1, 1, 2)))
     schedule = draw(st.sampled_from(names("schedule") if chunks == 1 else ("gpipe", "interleaved")))
     both_ways = schedule == "dualpipe"
-    model = replace(TINY, tied=draw(st.booleans()), seq_len=draw(st.sampled_from((16, 512))))
+    zero = draw(st.sampled_from((0, 0, 1, 2) if both_ways else (0, 0, 1, 2, 3)))
     ranks = iter(draw(st.permutations(range(20))))
-    replicas = [draw(_replicas(ranks, chunks, both_ways)) for _ in range(draw(st.integers(1, 3)))]
-    zero = draw(st.sampled_from((0, 0, 1, 2)))
+    count = draw(st.integers(1, 3))
+    replicas = [draw(_replicas(ranks, chunks, both_ways))]
+    alike = replicas[0] if zero == 3 else None
+    replicas += [draw(_replicas(ranks, chunks, both_ways, alike)) for _ in range(count - 1)]
+    tied = not (zero == 3 and len(replicas[0].stages) > 1) and draw(st.booleans())
+    model = replace(TINY, tied=tied, seq_len=draw(st.sampled_from((16, 512))))
     if zero:
         replicas = [draw(_keeping(replica)) for replica in replicas]
-    if zero == 2:
+    if zero >= 2:
         replicas = [replace(replica, micro_batches=replicas[0].micro_batches) for replica in replicas]
     plan = DeploymentPlan(
         replicas=tuple(replicas),
@@ -100,27 +104,48 @@ def _clusters(draw: st.DrawFn) -> ClusterSpec:
         )
         for host in hosts
     )
+    if draw(st.sampled_from((False, False, True))):
+        wired = tuple(draw(_with_tree(host)) for host in wired)
     made: ClusterSpec = replace(cluster, hosts=wired)
     return made
 
 
 @st.composite
-def _replicas(draw: st.DrawFn, ranks: Iterator[int], chunks: int, both_ways: bool) -> Replica:
+def _with_tree(draw: st.DrawFn, host: HostSpec) -> HostSpec:
+    """The host with 8 of its devices, blocks of which share uplinks slower than their ports, or not."""
+    levels = draw(st.sampled_from(((), (2,), (4,), (2, 4))))
+    uplink = st.builds(LinkSpec, bandwidth_bytes_per_s=st.sampled_from((1e9, 30e9)), latency_ps=st.just(300_000))
+    tree = tuple(PcieLevel(devices=devices, uplink=draw(uplink)) for devices in levels)
+    return replace(host, devices=(replace(host.devices[0], count=8),), pcie_tree=tree)
+
+
+@st.composite
+def _replicas(
+    draw: st.DrawFn, ranks: Iterator[int], chunks: int, both_ways: bool, alike: Replica | None = None
+) -> Replica:
     """One or two stages of one to three ranks, each with ``chunks`` virtual stages, in one group or two.
 
-    With ``both_ways`` two stages, and as many micro-batches from each end.
+    With ``both_ways`` two stages, and as many micro-batches from each end; with ``alike`` the layers of its stages.
     """
-    stages, micro_batch = 2 if both_ways else draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    micro_batch = draw(st.integers(1, 3))
+    layers = [stage.layers for stage in alike.stages] if alike else draw(_layers(chunks, both_ways))
+    return Replica(
+        stages=tuple(draw(_stages(ranks, own, micro_batch)) for own in layers),
+        micro_batch=micro_batch,
+        micro_batches=2 * draw(st.integers(1, 2)) if both_ways else draw(st.integers(1, 3)),
+    )
+
+
+@st.composite
+def _layers(draw: st.DrawFn, chunks: int, both_ways: bool) -> list[tuple[range, ...]]:
+    """Of each stage, its virtual stages."""
+    stages = 2 if both_ways else draw(st.integers(1, 2))
     inner = st.lists(
         st.integers(2, TINY.layers), min_size=stages * chunks - 1, max_size=stages * chunks - 1, unique=True
     )
     cuts = [1, *sorted(draw(inner)), TINY.layers + 1]
     parts = [range(start, stop) for start, stop in pairwise(cuts)]
-    return Replica(
-        stages=tuple(draw(_stages(ranks, tuple(parts[s::stages]), micro_batch)) for s in range(stages)),
-        micro_batch=micro_batch,
-        micro_batches=2 * draw(st.integers(1, 2)) if both_ways else draw(st.integers(1, 3)),
-    )
+    return [tuple(parts[s::stages]) for s in range(stages)]
 
 
 @st.composite

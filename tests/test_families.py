@@ -48,8 +48,60 @@ def test_a_list_serves_as_a_tuple(folder: Path) -> None:
     (folder / "fine.py").write_text(GOOD)
 
     assert build("reshard", {"name": "fine", "parts": [3, 4]}).parts == (3, 4)
-    with pytest.raises(SpecError, match=r"reshard\.parts = \[3, 'x'\]: its type is list; write a value of type tuple"):
+    with pytest.raises(
+        SpecError, match=r"reshard\.parts = \[3, 'x'\]: this option does not take it; write a list, .*int"
+    ):
         build("reshard", {"name": "fine", "parts": [3, "x"]})
+
+
+@pytest.mark.parametrize(
+    ("family", "node", "message"),
+    [
+        (
+            "collective",
+            {"name": "ring", "protocol": "LL"},
+            "collective.protocol = 'LL': this option does not take it; choose one of none, ll, ll128, simple",
+        ),
+        (
+            "collective",
+            {"name": "auto", "protocols": ["none"]},
+            "collective.protocols = ['none']: this option does not take it; "
+            "write a list, [..., ...]; of its items: choose one of ll, ll128, simple",
+        ),
+        (
+            "topology",
+            {"name": "clos", "oversubscription": "2"},
+            "topology.oversubscription = '2': this option does not take it; write a value of type float, or null",
+        ),
+        (
+            "topology",
+            {"name": "clos", "oversubscription": float("inf")},
+            "topology.oversubscription = inf: it is not within 0.001 to 1e6; check the number and its unit",
+        ),
+        (
+            "planner",
+            {"name": "uniform", "zero": 4},
+            "planner.zero = 4: there is no such stage of ZeRO; choose 0, 1, 2 or 3",
+        ),
+        ("collective", {"name": "ring", "channels": 10**6}, "collective.channels = 1000000: it must be 1024 or less; "),
+        ("collective", {"name": "ring", "pieces": 10**9}, "collective.pieces = 1000000000: it must be 10000 or less; "),
+        ("collective", {"name": "tree", "pieces": 10**9}, "collective.pieces = 1000000000: it must be 10000 or less; "),
+        ("collective", {"name": "nvls", "pieces": 10**9}, "collective.pieces = 1000000000: it must be 10000 or less; "),
+        ("reshard", {"name": "tensorwise", "calls": 10**8}, "reshard.calls = 100000000: it must be 1000 or less; "),
+        (
+            "reshard",
+            {"name": "alpacomm", "trials": 10**12},
+            "reshard.trials = 1000000000000: it must be 10000 or less; ",
+        ),
+    ],
+)
+def test_what_an_option_does_not_take_is_told_with_what_it_does(
+    family: str, node: dict[str, object], message: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        build(family, node)
+
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(

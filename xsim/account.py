@@ -1,9 +1,9 @@
 """The time account: for every rank, each picosecond of the iteration under exactly one cause.
 
 A rank computes or updates; inside an action it waits for slower ranks of its group (``straggler_wait``) or takes part
-in a collective of the group (``tp_comm``), as far as it does not compute beside it; between actions, and at the end, it
-waits as ``xsim.waits`` says. Every interval is added to its own cause, none is what remains of another, and they sum to
-the makespan.
+in a collective of the group (``tp_comm``), as far as it does not compute beside it; in fetches of weights, between
+actions and at the end it waits as ``xsim.waits`` says. Every interval is added to its own cause, none is what remains
+of another, and they sum to the makespan.
 """
 
 from __future__ import annotations
@@ -14,9 +14,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xsim.plan.workload import Body, Collect, Compute, Workload
+from xsim.plan.workload import Body, Collect, Compute, Fetch, Workload
 from xsim.sim.timeline import Timeline
-from xsim.waits import CAUSES, COMPUTE, OPTIMIZER, STRAGGLER_WAIT, TP_COMM, Ints, early_waits, gathers, waits
+from xsim.waits import (
+    CAUSES,
+    COMPUTE,
+    DP_COMM,
+    OPTIMIZER,
+    STRAGGLER_WAIT,
+    TP_COMM,
+    Ints,
+    early_waits,
+    fetch_waits,
+    gathers,
+    waits,
+)
 
 __all__ = ["OPERATORS", "SYNCS", "Account", "account"]
 
@@ -25,7 +37,7 @@ OPERATORS = (
     *("attention_comm", "mlp_comm", "embedding_comm", "head_comm"),
     *("grad_sync", "grad_gather", "grad_param_comm", "reshard_comm"),
 )
-SYNCS = {"sum": "grad_sync", "scatter": "grad_gather", "gather": "grad_param_comm"}
+SYNCS = {"sum": "grad_sync", "scatter": "grad_gather", "gather": "grad_param_comm", "fetch": "grad_param_comm"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,8 +53,9 @@ class Account:
             belong to that kind; of ``grad_sync`` the time with at least one gradient sync of the rank under way, from
             the coming of its last member to the result, whether hidden behind computation or not; with optimizer
             sharding ``grad_gather`` likewise counts those that bring sums to shards, ``grad_param_comm`` those that
-            bring updated parameters back; of ``reshard_comm`` the part of the bubble in which all that the next action
-            waits for has been sent and is under way, or with blocking sends what the one before has sent.
+            bring parameters back, after the update or for each pass; of ``reshard_comm`` the part of the bubble in
+            which all that the next action waits for has been sent and is under way, or with blocking sends what the
+            one before has sent.
         makespan_ps: The iteration.
     """
 
@@ -71,12 +84,16 @@ def account(workload: Workload, timeline: Timeline) -> Account:
     causes_ps = _waited_ps(workload, timeline)[program]
     operators_ps = np.zeros((len(program), len(operators)), dtype=np.int64)
     for does, kind in SYNCS.items():
-        operators_ps[:, operators.index(kind)] = _syncing_ps(workload, timeline, does)[program]
+        operators_ps[:, operators.index(kind)] += _syncing_ps(workload, timeline, does)[program]
     operators_ps[:, operators.index("reshard_comm")] = _resharding_ps(workload, timeline)[program]
     bodies: dict[tuple[Body, bool], _Body] = {}
     gathering = gathers(workload)
     for index, position, start, end, cause in early_waits(workload, timeline):
         causes_ps[first[index] + position, cause] += end - start
+    for index, start, there, end in fetch_waits(workload, timeline):
+        rows = slice(first[index], first[index + 1])
+        causes_ps[rows, STRAGGLER_WAIT] += there - start
+        causes_ps[rows, DP_COMM] += end - there
     for index, body, times, collects_ps in _uses(workload, timeline):
         total_ps = times @ collects_ps
         last = body is workload.programs[index].bodies["U", 0] and index not in gathering
@@ -171,11 +188,17 @@ def _uses(workload: Workload, timeline: Timeline) -> Iterator[tuple[int, Body, I
         times = np.ones(len(walks) + (folds > 0), dtype=np.int64)
         ways = []
         if len(walks):
-            ways.append(durations[offsets[walks][:, None] + np.arange(lengths[walks[0]])])
+            ways.append(durations[offsets[walks][:, None] + _collects(body)])
         if folds:
             times[-1] = folds
             ways.append(np.array([timeline.folded.get(body, ())], dtype=np.int64))
         yield index, body, times, np.concatenate(ways)
+
+
+def _collects(body: Body) -> Ints:
+    """Which of the collectives and fetches of ``body`` are collectives."""
+    stops = [step for step in body.steps if isinstance(step, Collect | Fetch)]
+    return np.array([number for number, stop in enumerate(stops) if isinstance(stop, Collect)], dtype=np.int64)
 
 
 def _waited_ps(workload: Workload, timeline: Timeline) -> Ints:

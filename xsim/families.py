@@ -110,14 +110,23 @@ def build(family: str, node: Mapping[str, object]) -> Any:
             offered = ", ".join(fields) or "nothing"
             raise SpecError(f"{family}.{key}", value, f"{node['name']} has no such option", f"it takes {offered}")
         if not _fits(value, hints[key]):
-            kind = getattr(hints[key], "__name__", str(hints[key]))
-            raise SpecError(
-                f"{family}.{key}", value, f"its type is {type(value).__name__}", f"write a value of type {kind}"
-            )
+            raise SpecError(f"{family}.{key}", value, "this option does not take it", _wanted(hints[key]))
     try:
         return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in options.items()})
     except SpecError as error:
         raise error.under(family) from None
+
+
+def _wanted(hint: object) -> str:
+    """What to write for an option of the type ``hint``."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return f"choose one of {', '.join(map(str, parts))}"
+    if origin is tuple:
+        return f"write a list, [..., ...]; of its items: {_wanted(parts[0])}"
+    if parts:
+        return "or ".join(_wanted(part) for part in parts if part is not type(None)) + ", or null"
+    return f"write a value of type {getattr(hint, '__name__', hint)}"
 
 
 def _fits(value: object, hint: object) -> bool:

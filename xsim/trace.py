@@ -2,7 +2,7 @@
 
 A process of the trace is a replica, a thread a rank. A rank's outer slices cover the whole iteration: its actions, with
 operators and collectives inside them, and its waits, named by their cause. Arrows follow activations and gradients from
-group to group; gradient syncs are asynchronous slices, since computation may hide them.
+group to group; syncs are asynchronous slices, since computation may hide them.
 
 The format (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU) counts in microseconds.
 """
@@ -18,7 +18,7 @@ from xsim.plan.workload import Action, Collect, Program, Workload
 from xsim.sim.timeline import Timeline
 from xsim.spec.cluster import rank_devices, rank_hosts
 from xsim.spec.scenario import Scenario
-from xsim.waits import CAUSES, action_steps, early_waits, gathers, waits
+from xsim.waits import CAUSES, action_steps, early_waits, fetch_waits, gathers, waits
 
 __all__ = ["trace_events"]
 
@@ -49,6 +49,9 @@ def trace_events(
     columns = (found.program.tolist(), found.start_ps.tolist(), found.end_ps.tolist(), found.cause.tolist())
     for index, start, end, cause in zip(*columns, strict=True):
         waited[index].append((CAUSES[cause], start, end))
+    for index, start, there, end in fetch_waits(workload, timeline):
+        parts = (("straggler_wait", start, there), ("dp_comm", there, end))
+        waited[index] += [part for part in parts if part[1] < part[2]]
     gathering = gathers(workload)
     early: dict[tuple[int, int], list[tuple[str, int, int]]] = {}
     for index, position, start, end, cause in early_waits(workload, timeline):
@@ -136,7 +139,7 @@ def _arrows(workload: Workload, timeline: Timeline, threads: Mapping[int, Event]
 def _syncs(workload: Workload, timeline: Timeline, threads: Mapping[int, Event]) -> Iterator[Event]:
     """A pair per gradient sync and member: from the member's coming to its result."""
     for number, sync in enumerate(workload.syncs):
-        what = "parameters" if sync.does == "gather" else "gradients"
+        what = "parameters" if sync.does in ("gather", "fetch") else "gradients"
         name = {"name": f"{sync.kind} {what} of layers {sync.layers.start}..{sync.layers.stop - 1}", "cat": "sync"}
         joined, done = timeline.joined_ps[number].tolist(), timeline.done_ps[number].tolist()
         for program, start, end in zip(sync.programs, joined, done, strict=True):

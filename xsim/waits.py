@@ -10,6 +10,11 @@ is done before it.
 
 With optimizer sharding the gathers of parameters after the update are syncs like those before it: a member that has not
 updated yet is missing, which counts as ``bubble`` as long as the program's own replica has not updated either.
+
+With sharded weights a program also waits in the midst of an action, to fetch those of its next layers. That is a
+collective that it has reached, as one of tensor parallelism is: whatever the pipeline does, ``straggler_wait`` until
+the last of the members has come to this fetch, then ``dp_comm``. All ranks of the group wait from when its slowest has
+done what lies before.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.plan.workload import Collect, Compute, Workload
+from xsim.plan.workload import Collect, Compute, Fetch, Workload
 from xsim.sim.timeline import Timeline
 
 __all__ = [
@@ -34,6 +39,7 @@ __all__ = [
     "Waits",
     "action_steps",
     "early_waits",
+    "fetch_waits",
     "gathers",
     "waits",
 ]
@@ -102,10 +108,19 @@ def gathers(workload: Workload) -> frozenset[int]:
     return frozenset(index for sync in workload.syncs if sync.does == "gather" for index in sync.programs)
 
 
+def fetch_waits(workload: Workload, timeline: Timeline) -> Iterator[tuple[int, int, int, int]]:
+    """(program, its coming, when no member is missing any more, end) of each fetch of weights; inside actions."""
+    for sync, joined, done in zip(workload.syncs, timeline.joined_ps, timeline.done_ps, strict=True):
+        if sync.does == "fetch":
+            last_ps = int(joined.max())
+            for program, start, end in zip(sync.programs, joined.tolist(), done.tolist(), strict=True):
+                yield program, start, min(last_ps, end), end
+
+
 def action_steps(workload: Workload, timeline: Timeline, row: int) -> Iterator[tuple[Compute | Collect, int, int, int]]:
     """(step, start, end of its collective, end) of what action ``row`` did, in order.
 
-    A ``Compute`` ends when its slowest rank does; its collective is over at its start.
+    A ``Compute`` ends when its slowest rank does; its collective is over at its start. Fetches are not among them.
     """
     key = (str(timeline.kind[row]), int(timeline.chunk[row]))
     body = workload.programs[int(timeline.program[row])].bodies[key]
@@ -113,7 +128,9 @@ def action_steps(workload: Workload, timeline: Timeline, row: int) -> Iterator[t
     at_ps = int(timeline.start_ps[row])
     collects = iter(timeline.folded.get(body, ()) if walk < 0 else np.diff(timeline.collects[walk])[:, 0].tolist())
     for step in body.steps:
-        if isinstance(step, Compute | Collect):
+        if isinstance(step, Fetch):
+            at_ps += next(collects)
+        elif isinstance(step, Compute | Collect):
             collect_ps = 0 if isinstance(step, Compute) else next(collects)
             compute_ps = max(step.durations_ps) if isinstance(step, Compute) else step.beside_ps
             end_ps = at_ps + max(collect_ps, compute_ps)
@@ -215,7 +232,7 @@ def _all_released(workload: Workload, timeline: Timeline, *, after_update: bool)
     """
     complete = np.zeros(len(workload.programs), dtype=np.int64)
     for sync, released in zip(workload.syncs, timeline.released_ps, strict=True):
-        if (sync.does == "gather") != after_update:
+        if sync.does == "fetch" or (sync.does == "gather") != after_update:
             continue
         members = list(sync.programs)
         last = max(released.max(), complete[members].max()) if workload.serial_sync else released.max()

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.plan.toy import cluster
+from tests.plan.toy import cluster, with_trees
 from tests.strategies import RANKS, SITE, WiredSite, disjoint_layouts, overlapping_layouts, with_rings
 from xsim.fabric.fabric import Fabric
+from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.families import members
 from xsim.plan.bound import move_bound_ps, reduce_bound_ps
 from xsim.plan.comm import CommPlan, Transfer, ranks_of
@@ -23,6 +24,7 @@ EACH = pytest.mark.parametrize("strategy", [pytest.param(cls(), id=name) for nam
 
 HOSTS = (4, 1, 8, 2, 1, 8, 3, 5, 8)
 FABRICS: dict[str, Fabric] = {name: cls().build(cluster(*HOSTS)) for name, cls in members("topology")}
+FABRICS["trees"] = OneSwitch().build(with_trees(cluster(*HOSTS)))
 assert sum(HOSTS) == RANKS
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from dataclasses import replace
-from itertools import product
+from itertools import groupby, product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.examples import load
 from tests.sim.traffic import point_to_point
@@ -16,7 +18,7 @@ from xsim.fabric.fabric import Fabric, Topology
 from xsim.fabric.topology.clos import Clos
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.fabric.topology.rail import Rail
-from xsim.fabric.wiring import spine_of
+from xsim.fabric.wiring import nics_of, spine_of
 from xsim.families import members
 from xsim.spec.cluster import (
     ClusterSpec,
@@ -27,6 +29,7 @@ from xsim.spec.cluster import (
     HostSpec,
     LinkSpec,
     NicSpec,
+    PcieLevel,
     ScaleOutSpec,
     ScaleUpKind,
 )
@@ -59,8 +62,24 @@ SLOWER = device(link(200e9, 500))
 NIC = NicSpec(bandwidth_bytes_per_s=25e9, latency_ps=1000)
 
 
-def host(*slots: DeviceSlot, nic: NicSpec = NIC, scale_up: ScaleUpKind = "nvswitch", count: int = 1) -> HostSpec:
-    return HostSpec(devices=slots, nic=nic, scale_up=scale_up, count=count)
+UPLINKS = {
+    2: link(20e9, 7),
+    3: link(18e9, 9),
+    4: link(10e9, 11),
+    6: link(8e9, 13),
+    8: link(7e9, 15),
+}  # by devices under it
+
+
+def host(
+    *slots: DeviceSlot,
+    nic: NicSpec = NIC,
+    scale_up: ScaleUpKind = "nvswitch",
+    count: int = 1,
+    tree: tuple[int, ...] = (),
+) -> HostSpec:
+    levels = tuple(PcieLevel(devices=devices, uplink=UPLINKS[devices]) for devices in tree)
+    return HostSpec(devices=slots, nic=nic, scale_up=scale_up, count=count, pcie_tree=levels)
 
 
 def cluster(*hosts: HostSpec, per_tor: int = 1, spines: int = 2) -> ClusterSpec:
@@ -77,6 +96,7 @@ UNLIKE = cluster(
     host(DeviceSlot(device=NVLINK, count=4), DeviceSlot(device=SLOWER, count=4), count=2),
     host(DeviceSlot(device=device(), count=4), nic=NicSpec(bandwidth_bytes_per_s=1e9, latency_ps=9, per_host=3),
          scale_up="pcie"),
+    host(DeviceSlot(device=device(), count=8), nic=replace(NIC, per_host=2), scale_up="pcie", tree=(2, 4)),
     per_tor=2,
 )  # fmt: skip
 
@@ -90,14 +110,14 @@ def test_every_pair_has_a_path_that_leaves_and_arrives(topology: Topology) -> No
         assert fabric.route(src, src) == ()
         for dst in set(range(UNLIKE.ranks)) - {src}:
             route = fabric.route(src, dst)
-            kinds = [fabric.links[number].kind for number in route]
+            kinds = [kind for kind, _ in groupby(fabric.links[number].kind for number in route)]
             assert len(set(route)) == len(route)
             assert names(fabric, src, dst)[0].startswith(f"rank{src} ->")
             assert names(fabric, src, dst)[-1].endswith(f"-> rank{dst}")
             if fabric.hosts[src] != fabric.hosts[dst]:
-                assert kinds in (["pcie", "nic", "nic", "pcie"], ["pcie", "nic", "spine", "spine", "nic", "pcie"])
+                assert kinds in (["pcie", "nic", "pcie"], ["pcie", "nic", "spine", "nic", "pcie"])
             else:
-                assert kinds in (["scale_up"] * 2, ["pcie"] * 2)
+                assert kinds in (["scale_up"], ["pcie"])
 
 
 @EACH
@@ -161,6 +181,100 @@ def test_each_domain_of_a_host_has_its_own_fabric() -> None:
     assert names(fabric, 0, 1) == ["rank0 -> host0.domainswitch", "host0.domainswitch -> rank1"]
     assert names(fabric, 3, 4) == ["rank3 -> rank4"]
     assert names(fabric, 6, 7) == ["rank6 -> host0.pcie", "host0.pcie -> rank7"]
+
+
+def of_eight(per_host: int | None, *tree: int) -> Fabric:
+    """Two hosts of 8 devices with a PCIe tree."""
+    nic = replace(NIC, per_host=per_host)
+    return OneSwitch().build(
+        cluster(host(DeviceSlot(device=device(), count=8), nic=nic, scale_up="pcie", tree=tree, count=2))
+    )
+
+
+def test_a_path_goes_up_to_the_smallest_block_with_both_and_down() -> None:
+    fabric = of_eight(None, 2, 4)
+
+    assert names(fabric, 0, 1) == ["rank0 -> host0.pcie0.0", "host0.pcie0.0 -> rank1"]
+    assert names(fabric, 1, 2) == [
+        "rank1 -> host0.pcie0.0",
+        "host0.pcie0.0 -> host0.pcie1.0",
+        "host0.pcie1.0 -> host0.pcie0.1",
+        "host0.pcie0.1 -> rank2",
+    ]
+    assert names(fabric, 7, 3) == [
+        "rank7 -> host0.pcie0.3",
+        "host0.pcie0.3 -> host0.pcie1.1",
+        "host0.pcie1.1 -> host0.pcie",
+        "host0.pcie -> host0.pcie1.0",
+        "host0.pcie1.0 -> host0.pcie0.1",
+        "host0.pcie0.1 -> rank3",
+    ]
+    assert [fabric.path_bandwidth_bytes_per_s(0, dst) for dst in (1, 2, 4)] == [32e9, 20e9, 10e9]
+    assert [fabric.path_latency_ps(0, dst) for dst in (1, 2, 4)] == [2 * 50, 2 * (50 + 7), 2 * (50 + 7 + 11)]
+
+
+@pytest.mark.parametrize(
+    ("per_host", "above"),
+    [
+        (None, []),  # beside each device
+        (4, []),  # of a pair: under its switch
+        (2, ["host0.pcie0.3 -> host0.pcie1.1"]),  # of a four
+        (1, ["host0.pcie0.3 -> host0.pcie1.1", "host0.pcie1.1 -> host0.pcie"]),  # of the host: at the root
+    ],
+)
+def test_a_nic_hangs_in_the_smallest_block_with_all_that_share_it(per_host: int | None, above: list[str]) -> None:
+    fabric = of_eight(per_host, 2, 4)
+    nic = f"host0.nic{(per_host or 8) - 1} -> switch"
+    expected = ["rank7 -> host0.pcie0.3", *above, nic]
+
+    assert names(fabric, 7, 8)[: len(expected)] == expected
+    back = [" -> ".join(name.split(" -> ")[::-1]) for name in reversed(expected)]
+    assert names(fabric, 8, 7)[-len(expected) :] == back
+
+
+@given(
+    tree=st.sampled_from(((), (2,), (3,), (4,), (6,), (2, 4), (2, 6), (3, 6))),
+    per_host=st.none() | st.integers(1, 12),
+    data=st.data(),
+)
+def test_an_uplink_is_on_the_way_of_who_leaves_its_block(
+    tree: tuple[int, ...], per_host: int | None, data: st.DataObject
+) -> None:
+    spec = host(
+        DeviceSlot(device=device(), count=12), nic=replace(NIC, per_host=per_host), scale_up="pcie", tree=tree, count=2
+    )
+    fabric = OneSwitch().build(cluster(spec))
+    src, dst = data.draw(st.sampled_from([pair for pair in product(range(12), repeat=2) if pair[0] != pair[1]]))
+    sharing = [device for device, nic in enumerate(nics_of(spec)) if nic == nics_of(spec)[src]]
+    climbs = [depth for depth, devices in enumerate(tree) if src // devices != dst // devices]
+    leaves = [depth for depth, devices in enumerate(tree) if len({device // devices for device in sharing}) > 1]
+
+    there, back, outside = names(fabric, src, dst), names(fabric, dst, src), names(fabric, src, 12)
+    assert len(there) == len(back) == 2 + 2 * len(climbs)
+    for place, depth in enumerate(climbs, start=1):
+        block = f"host0.pcie{depth}.{src // tree[depth]}"
+        assert there[place].startswith(f"{block} -> ")
+        assert back[-1 - place].endswith(f" -> {block}")
+    assert [name.split(" -> ")[0] for name in outside[1 : 1 + len(leaves)]] == [
+        f"host0.pcie{depth}.{src // tree[depth]}" for depth in leaves
+    ]
+    assert outside[1 + len(leaves)].startswith("host0.nic")
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ((3,), r"pcie_tree\[0\].devices = 3: it must divide the host's 8 devices into two blocks or more; "
+               "choose one of 2, 4"),
+        ((8,), r"pcie_tree\[0\].devices = 8: it must divide .*; choose one of 2, 4"),
+        ((2, 6), r"pcie_tree\[1\].devices = 6: it must be whole blocks of 2 and divide the host's 8 devices into two "
+                 "blocks or more; choose one of 4"),
+        ((4, 2), r"pcie_tree\[1\].devices = 2: it must be whole blocks of 4 and divide .*; leave the level out"),
+    ],
+)  # fmt: skip
+def test_a_tree_of_other_blocks_is_refused(tree: tuple[int, ...], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        of_eight(None, *tree)
 
 
 def test_devices_share_nics_in_contiguous_blocks() -> None:

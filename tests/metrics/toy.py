@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from xsim.fabric.transfers import TransferGraph, concatenate
-from xsim.plan.workload import Action, Body, Collect, Compute, Move, Program, Ready, Sync, Workload
+from xsim.plan.workload import Action, Body, Collect, Compute, Fetch, Move, Program, Ready, Sync, Workload
 from xsim.sim.timeline import Timeline
 from xsim.spec.deployment import DeviceGroup
 
@@ -125,6 +125,7 @@ class Toy:
                     self.released[step.sync, index] = at
                 continue
             before = at
+            assert not isinstance(step, Fetch), "toy programs fetch nothing"
             if isinstance(step, Collect):
                 spans.append((before, before + next(durations)))
                 at = max(spans[-1][1], before + step.beside_ps)

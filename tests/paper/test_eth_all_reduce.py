@@ -68,6 +68,12 @@ def test_the_means_are_within_a_quarter_of_the_middle_of_the_papers_ranges(clust
     assert mean(factors(cluster, "devicewise")) == pytest.approx(middle(1.56, 2.74), rel=0.25)
 
 
+def test_the_means_are_those_of_the_page() -> None:
+    """docs/eth_allreduce.md: the gradients of the layers alone."""
+    assert mean(factors("eth_b2_b4", "tensorwise")) == pytest.approx(1.189, abs=0.001)
+    assert mean(factors("eth_b2_b4", "devicewise")) == pytest.approx(2.178, abs=0.001)
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_padding_costs_what_is_counted(size: str) -> None:
     """V among 2 M devices against V / M twice among three: 3 (2 M - 1) / 8 on hosts of M."""

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.plan.test_collective_times import hosts_of
+from tests.plan.toy import cluster as toy_cluster
+from tests.plan.toy import with_trees
 from tests.strategies import StandInSite
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
@@ -99,6 +101,21 @@ def test_a_forecast_of_many_levels_is_what_the_network_takes(pieces: int) -> Non
     assert forecast.level.max() == pieces + 6  # behind the launch, one for each piece and each further hop
     forecast_ps = forecast.time_ps(graph.delay_ps, graph.wire_ppm)
     assert forecast_ps == pytest.approx(Flow().open(fabric, 0).solo(graph), rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "crossings"), [("all_reduce", 14 / 8), ("all_gather", 7 / 8), ("all_to_all", 16 / 64)]
+)
+@pytest.mark.parametrize("size", [2**16, 2**28])
+def test_uplinks_of_a_pcie_tree_are_in_the_forecast(kind: CollectiveKind, crossings: float, size: int) -> None:
+    """Of 8 devices the fours share 4 GB/s: each way one transfer of the ring, or 16 of all 64 blocks."""
+    fabric = OneSwitch().build(with_trees(toy_cluster(8)))
+    site = StandInSite(fabric)
+    found = Auto().expand(Collective(kind, tuple(range(8)), range(size)), site)
+
+    forecast_ps = Forecast.of(found, fabric).time_ps(found.delay_ps, found.wire_ppm)
+    assert forecast_ps == pytest.approx(Flow().open(fabric, 0).solo(found), rel=1e-2)
+    assert forecast_ps > crossings * size / 4e9 * 1e12
 
 
 def test_a_forecast_counts_elements() -> None:

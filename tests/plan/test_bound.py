@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.plan.toy import GB_PER_S, US, cluster
+from tests.plan.toy import GB_PER_S, US, cluster, with_trees
 from tests.strategies import FABRIC, RANKS, disjoint_layouts, overlapping_layouts
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.topology.clos import Clos
@@ -89,6 +89,35 @@ def test_a_host_without_scale_up_has_one_port_per_device() -> None:
     assert found == pytest.approx(seconds(SIZE, 32) * 1e12 + 2 * US)
 
 
+@pytest.mark.parametrize(
+    ("sources", "targets", "gb_per_s", "latency_us"),
+    [
+        ((0,), (1,), 32, 2),  # under one switch: its port
+        ((0, 1), (2, 3), 16, 4),  # the uplink of a pair
+        ((0, 1, 2, 3), (4, 5, 6, 7), 4, 6),  # that of a four
+        ((0, 1), (2, 3, 4, 5, 6, 7), 16, 4),  # whatever way all of it goes
+        ((1, 3, 5, 7), (0, 2, 4, 6), 4 * 32, 2),  # each may have it from the next
+    ],
+)
+def test_what_leaves_a_block_shares_its_uplink(
+    sources: tuple[int, ...], targets: tuple[int, ...], gb_per_s: float, latency_us: int
+) -> None:
+    fabric = OneSwitch().build(with_trees(cluster(8)))
+
+    found = move_bound_ps(Layout.even(sources, SIZE), Layout.even(targets, SIZE), fabric)
+
+    assert found == pytest.approx(seconds(SIZE, gb_per_s) * 1e12 + latency_us * US)
+
+
+def test_a_nic_of_two_blocks_is_above_their_uplinks() -> None:
+    hardware = with_trees(cluster(4, 4))
+    hosts = tuple(replace(host, nic=replace(host.nic, per_host=1)) for host in hardware.hosts)
+    fabric = OneSwitch().build(replace(hardware, hosts=hosts))
+    source, target = Layout.even((0, 1, 2, 3), SIZE), Layout.even((4, 5, 6, 7), SIZE)
+
+    assert move_bound_ps(source, target, fabric) == pytest.approx(seconds(SIZE, 2 * 16) * 1e12 + LATENCY_PS + 2 * US)
+
+
 def test_wires_that_promise_nothing_bound_nothing_between_hosts() -> None:
     """The stand-in has one link for all, four ranks a host, and no gates."""
     assert move_bound_ps(Layout.even((0,), SIZE), Layout.even((4, 8), SIZE), FABRIC) == 0
@@ -97,6 +126,7 @@ def test_wires_that_promise_nothing_bound_nothing_between_hosts() -> None:
 
 HOSTS = (4, 4, 4, 4, 8, 8, 1, 1, 1, 5)
 ALIKE = {name: cls().build(cluster(*HOSTS)) for name, cls in members("topology")}
+ALIKE["trees"] = OneSwitch().build(with_trees(cluster(*HOSTS)))
 assert sum(HOSTS) == RANKS
 KNOWN = {name: Bounds(fabric, 2) for name, fabric in ALIKE.items()}
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.plan.test_walk import text
 from xsim.errors import SpecError
-from xsim.plan.route import halves, routes
+from xsim.plan.route import by_direction, routes
 from xsim.plan.schedule.dualpipe import DualPipe
 from xsim.plan.schedule.zb_h1 import ZbH1
 from xsim.plan.walk import walk
@@ -210,6 +210,6 @@ def test_what_it_cannot_serve_is_refused(stages: int, micro_batches: int, chunks
 
 
 def test_half_of_the_micro_batches_go_each_way() -> None:
-    assert halves(8, 2) == (range(4), range(4, 8))
+    assert by_direction(8, 2) == (range(4), range(4, 8))
     assert routes(4, 1, 2) == (((0, 0), (1, 0), (2, 0), (3, 0)), ((3, 1), (2, 1), (1, 1), (0, 1)))
     assert routes(2, 2, 2)[1] == ((1, 2), (0, 2), (1, 3), (0, 3))

@@ -94,7 +94,7 @@ def test_a_body_takes_no_less_than_either_and_no_more_than_both(
                 course_of(b, lambda _: collect_ps, lambda _: collect_ps) for b in (body, two.bodies[key])
             )
             compute_ps = sum(max(step.durations_ps) for step in body.steps if isinstance(step, Compute))
-            talk_ps = collect_ps * len(apart.graphs)
+            talk_ps = collect_ps * len(apart.stops)
             assert apart.duration_ps == compute_ps + talk_ps
             assert max(compute_ps, talk_ps) <= together.duration_ps <= apart.duration_ps
             assert together.least_total_ps == together.duration_ps

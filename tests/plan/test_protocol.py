@@ -88,6 +88,17 @@ def test_only_transfers_with_a_switch_have_the_costs_of_sums_in_it() -> None:
     assert HOPPER.scale_up.simple.delay_ps in in_switch.delay_ps
 
 
+@EACH
+def test_over_pcie_copies_hide_behind_the_wire(protocol: Protocol) -> None:
+    fabric = hosts_of(4, scale_up="pcie")
+    graph = Ring().expand(Collective("all_reduce", (0, 1, 2, 3), range(400)), StandInSite(fabric))
+    (costs,) = row_costs(graph, StandInSite(fabric), (protocol,))
+
+    pcie = HOPPER.cost("pcie", protocol)
+    assert costs.delay_ps.tolist() == [pcie.delay_ps] * 4
+    assert costs.wire_ppm[0] == about(1e6 / pcie.share)
+
+
 @given(collectives())
 def test_a_launch_comes_before_everything_and_moves_nothing(collective: Collective) -> None:
     graph = Ring().expand(collective, SITE)

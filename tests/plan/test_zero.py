@@ -36,9 +36,9 @@ def verdict(question: Scenario) -> Verdict:
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 8])
-@pytest.mark.parametrize(("zero", "whole", "shared"), [(0, 16, 0), (1, 4, 12), (2, 2, 14)])
+@pytest.mark.parametrize(("zero", "whole", "shared"), [(0, 16, 0), (1, 4, 12), (2, 2, 14), (3, 0, 16)])
 def test_bytes_per_parameter_as_in_the_zero_paper(count: int, zero: int, whole: int, shared: int) -> None:
-    """https://arxiv.org/abs/1910.02054 section 5, figure 1: 16, 4 + 12 / N, 2 + 14 / N."""
+    """https://arxiv.org/abs/1910.02054 section 5, figure 1: 16, 4 + 12 / N, 2 + 14 / N, 16 / N."""
     needs = [need for _, need in verdict(replicas(count, zero)).needs]
 
     fixed = [need.weight_bytes + need.gradient_bytes + need.optimizer_bytes for need in needs]
@@ -47,12 +47,13 @@ def test_bytes_per_parameter_as_in_the_zero_paper(count: int, zero: int, whole: 
 
 
 @pytest.mark.parametrize("layers", [1, 2, 8])
-def test_one_bucket_of_sharded_gradients_is_whole(layers: int) -> None:
-    """The embedding and the head, each a bucket, are smaller than a layer."""
+def test_one_bucket_of_what_is_sharded_is_whole(layers: int) -> None:
+    """Of gradients, then of weights too. The embedding and the head, each a bucket, are smaller than a layer."""
     bucket = layers * SPEC.layer_parameters(1)
-    plain, sharded = (verdict(replicas(2, zero, bucket_bytes=2 * bucket)).needs[0][1] for zero in (1, 2))
+    plain, gradients, weights = (verdict(replicas(2, zero, bucket_bytes=2 * bucket)).needs[0][1] for zero in (1, 2, 3))
 
-    assert sharded.workspace_bytes == plain.workspace_bytes + 2 * bucket
+    assert gradients.workspace_bytes == plain.workspace_bytes + 2 * bucket
+    assert weights.workspace_bytes == plain.workspace_bytes + 2 * 2 * bucket
 
 
 def test_the_advice_counts_shards_too() -> None:
@@ -119,12 +120,16 @@ def sent_bytes(workload: Workload) -> Counter[str]:
 
 
 def test_traffic_of_the_stages() -> None:
-    """Both halves together are an all-reduce (ZeRO section 7.2.1); sharded gradients go out in every micro-batch."""
-    plain, first, second = (sent_bytes(lowered(replicas(4, zero))) for zero in range(3))
+    """Both halves together are an all-reduce (ZeRO section 7.2.1); sharded gradients go out in every micro-batch.
+
+    Sharded weights come for each forward and each backward.
+    """
+    plain, first, second, third = (sent_bytes(lowered(replicas(4, zero))) for zero in range(4))
 
     assert plain["sum"] == 2 * 3 * SPEC.parameters * 2
     assert first == {"scatter": plain["sum"] // 2, "gather": plain["sum"] // 2}
     assert second == {"scatter": 3 * first["scatter"], "gather": first["gather"]}
+    assert third == {"scatter": 3 * first["scatter"], "fetch": 2 * 3 * first["gather"]}
 
 
 def test_each_micro_batch_has_its_own_syncs() -> None:
@@ -163,16 +168,12 @@ def test_equal_replicas_have_no_stragglers(zero: int, tied: bool, serial: bool) 
 
 
 def test_a_lone_replica_has_nothing_to_share() -> None:
-    plain, sharded = (run(Experiment(scenario=replicas(1, zero))).metrics for zero in (0, 2))
+    plain, *sharded = (run(Experiment(scenario=replicas(1, zero))).metrics for zero in (0, 2, 3))
 
-    assert sharded == plain
+    assert sharded == [plain, plain]
 
 
-def test_sharded_weights_and_unequal_counts_are_refused() -> None:
-    with pytest.raises(SpecError) as caught:
-        replicas(2, 3)
-    assert str(caught.value) == "deployment.zero = 3: sharded weights are not simulated yet; write 0, 1 or 2"
-
+def test_unequal_counts_are_refused() -> None:
     deployment = plan((stage((0,), layers=range(1, 9)),), (stage((1,), layers=range(1, 9)),), micro_batches=4)
     unequal = (deployment.replicas[0], replace(deployment.replicas[1], micro_batches=2))
     with pytest.raises(SpecError) as caught:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.strategies import StandInSite
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.plan.collective.ring import Ring
@@ -19,6 +21,7 @@ from xsim.spec.cluster import (
     HostSpec,
     LinkSpec,
     NicSpec,
+    PcieLevel,
     ScaleOutSpec,
 )
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
@@ -58,6 +61,18 @@ def cluster(*counts: int, devices: tuple[DeviceSpec, ...] = ()) -> ClusterSpec:
         ),
         scale_out=ScaleOutSpec(uplink=LinkSpec(bandwidth_bytes_per_s=100 * GB_PER_S, latency_ps=US)),
     )
+
+
+def with_trees(hardware: ClusterSpec) -> ClusterSpec:
+    """Its hosts without scale-up: pairs, and in hosts of 8 fours, share uplinks of 16 and 4 GB/s."""
+    uplinks = {2: 16, 4: 4}
+    tree = tuple(
+        PcieLevel(devices=devices, uplink=LinkSpec(bandwidth_bytes_per_s=rate * GB_PER_S, latency_ps=US))
+        for devices, rate in uplinks.items()
+    )
+    levels = {4: tree[:1], 8: tree}
+    hosts = tuple(replace(host, scale_up="pcie", pcie_tree=levels.get(host.size, ())) for host in hardware.hosts)
+    return replace(hardware, hosts=hosts)
 
 
 def model(

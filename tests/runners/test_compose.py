@@ -85,6 +85,25 @@ def test_what_a_deployment_leaves_unwritten_is_an_axis() -> None:
     assert len({point.key for point in plan.points}) == 2
 
 
+def test_a_deployment_that_the_planner_does_not_read_is_a_contradiction() -> None:
+    words = ["planner=uniform,given", "deployment.zero=1", "batch=24"]
+
+    uniform, given = plan_sweep(read_command(words, "")).points
+
+    assert given.contradiction is None
+    assert str(uniform.contradiction) == (
+        "deployment.zero = 1: the planner uniform makes a deployment of its own; "
+        "write planner.zero if it has this option, or planner=given"
+    )
+
+
+def test_only_ranks_and_layers_suggest_another_cluster_or_model() -> None:
+    point = plan_sweep(read_command(["deployment.zero=0,3"], "")).points[1]
+
+    assert point.contradiction is not None
+    assert "fig4_7b was written for" not in str(point.contradiction)
+
+
 def test_options_and_interpolations_of_a_folder_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.yaml").write_text("defaults: [llama2_7b, _self_]\nname: mine\nseq_len: ${seed}\n")

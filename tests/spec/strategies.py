@@ -16,6 +16,7 @@ from xsim.spec.cluster import (
     HostSpec,
     LinkSpec,
     NicSpec,
+    PcieLevel,
     ScaleOutSpec,
 )
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
@@ -74,7 +75,26 @@ def hosts(draw: st.DrawFn) -> HostSpec:
     own = tuple(draw(st.lists(slots, min_size=1, max_size=2)))
     names = sorted({slot.domain for slot in own})
     domains = tuple(DomainSpec(name=name, scale_up=draw(kinds)) for name in names if draw(st.booleans()))
-    return HostSpec(devices=own, nic=draw(nics), scale_up=draw(kinds), count=draw(counts), domains=domains)
+    return HostSpec(
+        devices=own,
+        nic=draw(nics),
+        scale_up=draw(kinds),
+        count=draw(counts),
+        domains=domains,
+        pcie_tree=draw(trees(sum(slot.count for slot in own))),
+    )
+
+
+@st.composite
+def trees(draw: st.DrawFn, size: int) -> tuple[PcieLevel, ...]:
+    """Up to two levels of blocks that divide a host of ``size`` devices."""
+    levels: list[PcieLevel] = []
+    for _ in range(draw(st.integers(0, 2))):
+        inner = levels[-1].devices if levels else 1
+        fitting = [count for count in range(2 * inner, size, inner) if size % count == 0]
+        if fitting:
+            levels.append(PcieLevel(devices=draw(st.sampled_from(fitting)), uplink=draw(links)))
+    return tuple(levels)
 
 
 clusters = st.builds(

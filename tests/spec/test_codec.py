@@ -129,12 +129,13 @@ def changed(value: Any, path: tuple[Any, ...], item: object) -> Any:
             ("hosts", 0, "colour"),
             "red",
             "cluster.hosts[0].colour = 'red': HostSpec has no such key; "
-            "choose one of devices, nic, scale_up, count, domains",
+            "choose one of devices, nic, scale_up, count, domains, pcie_tree",
         ),
         (
             ("hosts", 0, 7),
             1,
-            "cluster.hosts[0][7] = 1: HostSpec has no such key; choose one of devices, nic, scale_up, count, domains",
+            "cluster.hosts[0][7] = 1: HostSpec has no such key; "
+            "choose one of devices, nic, scale_up, count, domains, pcie_tree",
         ),
         (
             ("hosts", 0, "devices", 0, "device"),
@@ -213,6 +214,22 @@ def changed(value: Any, path: tuple[Any, ...], item: object) -> Any:
             ("hosts", 0, "domains"),
             [{"name": "0", "scale_up": "pcie"}] * 2,
             "cluster.hosts[0].domains[1].name = '0': it is listed twice; list each domain once",
+        ),
+        (
+            ("hosts", 0, "pcie_tree"),
+            [{"devices": 1, "uplink": {"bandwidth": "1 GB/s", "latency": "0 ns"}}],
+            "cluster.hosts[0].pcie_tree[0].devices = 1: it must be 2 or more; write 2 or more",
+        ),
+        (
+            ("hosts", 0, "pcie_tree"),
+            [{"devices": 2, "uplink": {"bandwidth": "1 GB/s", "latency": "0 ns"}}],
+            "cluster.hosts[0].pcie_tree[0].devices = 2: it must divide the host's 2 devices into two blocks or more; "
+            "leave the level out",
+        ),
+        (
+            ("hosts", 0, "pcie_tree"),
+            [{"devices": 2}],
+            "cluster.hosts[0].pcie_tree[0].uplink = None: it is missing; PcieLevel needs it",
         ),
         (("name",), False, "cluster.name = False: it is not text; write it in quotes"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -29,10 +30,10 @@ def test_what_no_generation_lists_has_figures_of_others() -> None:
     hopper, ampere, ada, others = (generations()[name] for name in ("hopper", "ampere", "ada", "others"))
 
     assert others.base_ps == hopper.base_ps
-    assert others.scale_up == ampere.scale_up
+    assert others.scale_up == replace(ampere.scale_up, pairs=None)
     assert others.pcie == ada.pcie
     assert others.network == hopper.network == ampere.network == ada.network
-    assert others.in_switch is others.pairs is None
+    assert others.in_switch is None
 
 
 @EACH
@@ -51,15 +52,17 @@ def test_half_of_ll_and_a_sixteenth_of_ll128_are_flags(name: str, link: LinkClas
     assert generations()[name].cost(link, "ll128").share <= 120 / 128
 
 
-def test_switches_and_pairs_have_their_own_costs_on_scale_up_links_only() -> None:
+def test_switches_have_their_own_costs_on_scale_up_links_and_pairs_inside_a_host() -> None:
     hopper, ada = generations()["hopper"], generations()["ada"]
 
     assert hopper.cost("scale_up", "in_switch") is hopper.in_switch
     assert hopper.cost("network", "in_switch") is hopper.network.simple
-    assert hopper.pairs is not None
-    assert hopper.cost("scale_up", "pairs_ll") is hopper.pairs.ll
+    assert hopper.scale_up.pairs is not None
+    assert hopper.cost("scale_up", "pairs_ll") is hopper.scale_up.pairs.ll
     assert hopper.cost("network", "pairs_ll") is hopper.network.ll
-    assert ada.cost("pcie", "pairs_simple") is ada.pcie.simple
+    assert ada.pcie.pairs is not None
+    assert ada.cost("pcie", "pairs_simple") is ada.pcie.pairs.simple
+    assert ada.cost("pcie", "in_switch") is ada.pcie.simple
 
 
 @pytest.mark.parametrize("share", [0.0, -0.5, 1.1])

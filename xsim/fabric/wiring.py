@@ -1,22 +1,27 @@
 """From racks to wires: what every topology has in common.
 
-Inside a host: one PCIe link each way per device, and the scale-up fabric of each domain. At its edge: one link each way
-per NIC. Beyond: every NIC hangs on a leaf switch, every leaf has one link each way to every spine. A topology says
-which leaf, and how wide the uplinks are.
+Inside a host: one PCIe link each way per device, one each way from each block of its PCIe tree to the level above, and
+the scale-up fabric of each domain. At its edge: one link each way per NIC. Beyond: every NIC hangs on a leaf switch,
+every leaf has one link each way to every spine. A topology says which leaf, and how wide the uplinks are.
 
 A path is one of
 
     rank to itself         nothing
     same scale-up domain   scale-up out of the source, into the target (``full_mesh``: one direct link)
-    same host otherwise    PCIe out of the source, into the target
-    other host             PCIe out, NIC out, [leaf to spine, spine to leaf,] NIC in, PCIe in
+    same host otherwise    PCIe out of the source, [up to the smallest block with both, down,] PCIe into the target
+    other host             PCIe out, [up,] NIC out, [leaf to spine, spine to leaf,] NIC in, [down,] PCIe in
     to and from a switch   scale-up out of the rank, scale-up into it
+
+A NIC hangs in the smallest block that holds all devices that share it: one per device beside its device, under the
+same switch and so below all uplinks; one for the host at the root, above them all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import ne
 
 import numpy as np
 
@@ -88,6 +93,7 @@ def wire(cluster: ClusterSpec, leaves: Leaves) -> Fabric:
     ways = _Ways(spines=leaves.spines)
     _wire_leaves(columns, ways, leaves)
     for number, host in enumerate(cluster.each_host()):
+        _wire_tree(columns, ways, number, host)
         _wire_nics(columns, ways, number, host, leaves)
         _wire_devices(columns, ways, number, host)
     return Fabric(
@@ -128,6 +134,8 @@ class _Ways:
 
     Attributes:
         pcie, scale_up: Per rank its link up.
+        branch: Per rank the links up of the blocks of the PCIe tree that it is in, from the innermost.
+        to_nic, from_nic: Per rank those of them that lie between it and its NIC, and the links down the other way.
         domain: Per rank its scale-up domain over all hosts; -1 if it has no peers there.
         mesh: Per rank the first of its direct links in a full mesh, to its peers in order; -1 under a switch.
         position: Per rank its place in the domain.
@@ -139,6 +147,9 @@ class _Ways:
     spines: int
     host: list[int] = field(default_factory=list)
     pcie: list[int] = field(default_factory=list)
+    branch: list[tuple[int, ...]] = field(default_factory=list)
+    to_nic: list[tuple[int, ...]] = field(default_factory=list)
+    from_nic: list[tuple[int, ...]] = field(default_factory=list)
     scale_up: list[int] = field(default_factory=list)
     domain: list[int] = field(default_factory=list)
     mesh: list[int] = field(default_factory=list)
@@ -155,9 +166,11 @@ class _Ways:
         if max(src, dst) >= len(self.host):
             return self._of_switch(src, dst)
         if self.host[src] != self.host[dst]:
-            return (self.pcie[src], self.nic[src], *self._across(src, dst), self.nic[dst] + 1, self.pcie[dst] + 1)
+            up, down = self.to_nic[src], self.from_nic[dst]
+            between = self._across(src, dst)
+            return (self.pcie[src], *up, self.nic[src], *between, self.nic[dst] + 1, *down, self.pcie[dst] + 1)
         if self.domain[src] != self.domain[dst] or self.domain[src] < 0:
-            return (self.pcie[src], self.pcie[dst] + 1)
+            return (self.pcie[src], *self._over_tree(src, dst), self.pcie[dst] + 1)
         if self.mesh[src] < 0:
             return (self.scale_up[src], self.scale_up[dst] + 1)
         peer = self.position[dst]
@@ -168,7 +181,13 @@ class _Ways:
         pcie, nic, leaf = self.pcie[rank], self.nic[rank], self.leaf[rank]
         first = self.uplink[leaf]
         up, down = (range(first + way, first + way + 2 * self.spines, 2) for way in (0, 1))
-        return Gate((pcie, nic), (nic + 1, pcie + 1), leaf, up, down)
+        out, into = (pcie, *self.to_nic[rank], nic), (nic + 1, *self.from_nic[rank], pcie + 1)
+        return Gate(out, into, leaf, up, down)
+
+    def _over_tree(self, src: int, dst: int) -> tuple[int, ...]:
+        """Up to the smallest block that holds both ranks, and down."""
+        ends = [pair for pair in zip(self.branch[src], self.branch[dst], strict=True) if pair[0] != pair[1]]
+        return (*[up for up, _ in ends], *[up + 1 for _, up in ends[::-1]])
 
     def _of_switch(self, src: int, dst: int) -> tuple[int, ...]:
         """Up from a rank to a vertex of its switch, or down."""
@@ -196,6 +215,34 @@ def _wire_leaves(columns: _Columns, ways: _Ways, leaves: Leaves) -> None:
             columns.pair("spine", name, f"spine{spine}", uplink)
 
 
+def _wire_tree(columns: _Columns, ways: _Ways, number: int, host: HostSpec) -> None:
+    """The uplinks of the blocks, and which of them each device passes to the root and to its NIC."""
+    branches: list[tuple[int, ...]] = [()] * host.size
+    if not host.pcie_tree:  # most hosts: nothing to work out per device
+        for column in (ways.branch, ways.to_nic, ways.from_nic):
+            column.extend(branches)
+        return
+    for depth, level in enumerate(host.pcie_tree):
+        for block in range(0, host.size, level.devices):
+            low, high = (_block(number, host, height, block) for height in (depth, depth + 1))
+            up = columns.pair("pcie", low, high, level.uplink)
+            for device in range(block, block + level.devices):
+                branches[device] += (up,)
+    ways.branch += branches
+    for _, devices in groupby(range(host.size), key=nics_of(host).__getitem__):
+        sharing = [branches[device] for device in devices]
+        apart = sum(map(ne, sharing[0], sharing[-1]))
+        ways.to_nic += [branch[:apart] for branch in sharing]
+        ways.from_nic += [tuple(up + 1 for up in branch[:apart][::-1]) for branch in sharing]
+
+
+def _block(number: int, host: HostSpec, depth: int, device: int) -> str:
+    """The block of a device so many levels up, 0 being the innermost; the root above the last."""
+    if depth == len(host.pcie_tree):
+        return f"host{number}.pcie"
+    return f"host{number}.pcie{depth}.{device // host.pcie_tree[depth].devices}"
+
+
 def _wire_nics(columns: _Columns, ways: _Ways, number: int, host: HostSpec, leaves: Leaves) -> None:
     """The host's NICs."""
     first, count = ways.ports, _nics(host)
@@ -214,7 +261,7 @@ def _wire_devices(columns: _Columns, ways: _Ways, number: int, host: HostSpec) -
     slots = [slot for slot in host.devices for _ in range(slot.count)]
     first = len(ways.host)
     for index, slot in enumerate(slots):
-        ways.pcie.append(columns.pair("pcie", f"rank{first + index}", f"host{number}.pcie", slot.pcie_link))
+        ways.pcie.append(columns.pair("pcie", f"rank{first + index}", _block(number, host, 0, index), slot.pcie_link))
     ways.host += [number] * len(slots)
     for column in (ways.scale_up, ways.domain, ways.mesh, ways.position):
         column.extend([-1] * len(slots))

@@ -12,7 +12,7 @@ from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Site
 from xsim.plan.judge import verify_collective
 from xsim.plan.operators import Exchange, ShardedOperator, layer_operators, like_layer, optimizer_operator
-from xsim.plan.workload import Action, Body, Collect, Compute, Ready
+from xsim.plan.workload import Action, Body, Collect, Compute, Fetch, Ready, Step
 from xsim.plan.zero import Kept
 from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
 from xsim.spec.deployment import DeviceGroup, Stage
@@ -20,8 +20,6 @@ from xsim.spec.scenario import Scenario
 from xsim.spec.shares import share_cuts
 
 __all__ = ["Bodies"]
-
-Step = Compute | Collect | Ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +69,35 @@ class Bodies:
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
 
     def micro_batch(
-        self, kind: str, stage: Stage, group: DeviceGroup, layers: range, ready: Mapping[int, tuple[Ready, ...]]
+        self,
+        kind: str,
+        stage: Stage,
+        group: DeviceGroup,
+        layers: range,
+        ready: Mapping[int, tuple[Ready, ...]],
+        needed: Mapping[tuple[str, int], tuple[Fetch, ...]],
     ) -> Body:
         """One micro-batch through ``layers``, or its gradients back.
 
         Args:
             kind: Of the action: ``F``, ``B``, ``I`` or ``W``.
             ready: By layer, the gradient syncs whose part of this group is complete when that layer is done.
+            needed: By direction, ``F`` or ``B``, and layer: what fetches the weights of the layers that begin with it.
         """
         first_equal = _first_equal(self.scenario.cluster)
         devices = tuple(first_equal[rank] for rank in group.ranks)
         crew = _Crew(devices, group.tp_shares, group.samples, stage.sequence_parallel)
         ordered = layers if kind == "F" else layers[::-1]
         alike = tuple(like_layer(self.scenario.model, layer) for layer in ordered)
-        waiting = tuple(ready.get(layer, ()) if Action(kind, 0).completes else () for layer in ordered)
-        key = (crew, group.ranks if group.tp > 1 else (), alike, kind, waiting)
+        action = Action(kind, 0)
+        waiting = tuple(ready.get(layer, ()) if action.completes else () for layer in ordered)
+        fetching = tuple(needed.get((action.carries, layer), ()) for layer in ordered)
+        key = (crew, group.ranks if group.tp > 1 else (), alike, kind, waiting, fetching)
         if key not in self._bodies:
             steps = {layer: self._steps(crew, group.ranks, layer, kind) for layer in sorted(set(alike))}
+            parts = zip(fetching, alike, waiting, strict=True)
             self._bodies[key] = Body(
-                tuple(step for layer, syncs in zip(alike, waiting, strict=True) for step in (*steps[layer], *syncs))
+                tuple(step for before, layer, after in parts for step in (*before, *steps[layer], *after))
             )
         return self._bodies[key]
 

@@ -6,7 +6,7 @@ ranks, or farther out, where they join at NICs and uplinks. The narrowest counts
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from math import fsum, inf
@@ -71,9 +71,8 @@ class Crossings:
             pairs = [(a, b) if way == "out" else (b, a) for a in inside for b in others]
             if pairs:
                 routes = [self._inner[pair] for pair in pairs]
-                ends = {route[0] for route in routes}, {route[-1] for route in routes}
-                widths.append(min(map(self._sum, ends)))
-                near |= ends[way == "into"]
+                widths.append(min(map(self._sum, _cuts(routes))))
+                near |= {route[0 if way == "out" else -1] for route in routes}
                 latencies_ps.append(min(map(self._latency_ps, routes)))
         if len(self._hosts) > 1:
             width, latency_ps, links = self._beyond(part, way)
@@ -144,6 +143,13 @@ class Crossings:
 
 _WAYS: tuple[Way, Way] = ("out", "into")
 _OPPOSITE: dict[Way, Way] = {"out": "into", "into": "out"}
+
+
+def _cuts(routes: Sequence[Route]) -> Iterator[set[int]]:
+    """Sets of links of which every route uses one: so many links from its start or its end, at most to its middle."""
+    for depth in range((max(map(len, routes)) + 1) // 2):
+        yield {route[min(depth, (len(route) - 1) // 2)] for route in routes}
+        yield {route[max(len(route) - 1 - depth, len(route) // 2)] for route in routes}
 
 
 def _grouped(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:

@@ -24,6 +24,7 @@ class Bucket:
         size: Elements of one whole copy.
         members: Positions of the holders in the input; two or more.
         after: Of each member, the layer whose backward pass completes its part.
+        uses: Stretches of layers that need its parameters; a tied token table has two.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Bucket:
     size: int
     members: tuple[int, ...]
     after: tuple[int, ...]
+    uses: tuple[range, ...]
 
 
 def gradient_layout(group: DeviceGroup, bucket: Bucket) -> Layout:
@@ -74,7 +76,8 @@ def _dense(model: ModelSpec, holders: Sequence[Holder], most: int | None) -> Ite
         fit = len(group.layers) if most is None else max(1, most // per_layer)
         for stop in range(group.layers.stop, group.layers.start, -fit):  # gradients come last layer first
             layers = range(max(group.layers.start, stop - fit), stop)
-            yield Bucket("dense", layers, len(layers) * per_layer, members, (layers.start,) * len(members))
+            after = (layers.start,) * len(members)
+            yield Bucket("dense", layers, len(layers) * per_layer, members, after, (layers,))
 
 
 def _ends(model: ModelSpec, holders: Sequence[Holder]) -> Iterator[Bucket]:
@@ -96,4 +99,5 @@ def _ends(model: ModelSpec, holders: Sequence[Holder]) -> Iterator[Bucket]:
                     found.setdefault(holder.ranks, (i, layer))
         if size and len(found) > 1:
             members, after = zip(*sorted(found.values()), strict=True)
-            yield Bucket(kind, range(layers[0], layers[0] + 1), size, members, after)
+            uses = tuple(range(layer, layer + 1) for layer in layers)
+            yield Bucket(kind, uses[0], size, members, after, uses)

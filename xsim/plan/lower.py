@@ -14,13 +14,13 @@ from xsim.plan.bodies import Bodies
 from xsim.plan.bound import Bounds
 from xsim.plan.comm import CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Reshard, Schedule, Site
-from xsim.plan.gradients import backward_order, bucket_elements, gradient_buckets, gradient_layout
+from xsim.plan.gradients import Bucket, backward_order, bucket_elements, gradient_buckets, gradient_layout
 from xsim.plan.groups import Holder
 from xsim.plan.judge import verify_gather, verify_move, verify_reduce, verify_reduce_scatter
 from xsim.plan.layout import Layout
 from xsim.plan.route import Order, routes, scheduled
 from xsim.plan.shards import shard_layout
-from xsim.plan.workload import Action, Body, Move, Program, Ready, Sync, Workload
+from xsim.plan.workload import Action, Body, Fetch, Move, Program, Ready, Sync, Workload
 from xsim.plan.zero import Kept, kept_states, state_shares
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
@@ -29,6 +29,7 @@ from xsim.spec.shares import share_cuts
 __all__ = ["lower", "lower_comm"]
 
 Complete = dict[int, tuple[Ready, ...]]
+Needed = dict[tuple[str, int], tuple[Fetch, ...]]
 
 
 def lower(
@@ -54,11 +55,11 @@ def lower(
     places = tuple(_places(plan, schedule.order))
     bounds = Bounds(site.fabric, scenario.dtype_bytes)
     wires = _Wires(scenario, reshard, collective, site, verify, bounds)
-    syncs, ready = _syncs(plan, places, wires)
+    syncs, ready, needed = _syncs(plan, places, wires)
     bodies = Bodies(scenario, compute, collective, site, verify, plan.tp_overlap)
     kept = kept_states(scenario, plan, schedule.order) if plan.zero else {}
     return Workload(
-        programs=_programs(places, bodies, ready, kept),
+        programs=_programs(places, bodies, ready, needed, kept),
         moves=tuple(_moves(plan, places, wires)),
         syncs=syncs,
         serial_sync=plan.serial_sync,
@@ -168,25 +169,33 @@ def _places(plan: DeploymentPlan, order: Order) -> Iterator[_Place]:
 
 
 def _programs(
-    places: Sequence[_Place], bodies: Bodies, ready: Sequence[Complete], kept: Mapping[int, Kept]
+    places: Sequence[_Place],
+    bodies: Bodies,
+    ready: Sequence[Complete],
+    needed: Sequence[Needed],
+    kept: Mapping[int, Kept],
 ) -> tuple[Program, ...]:
     programs = []
-    for place, own_ready in zip(places, ready, strict=True):
+    for place, own_ready, own_needed in zip(places, ready, needed, strict=True):
         stage, group = place.spec, place.devices
         by_action: dict[tuple[str, int], Body] = {("U", 0): bodies.update(stage, group, kept)}
         for chunk, layers in enumerate(stage.layers):
             for kind in sorted({action.kind for action in place.actions if action.chunk == chunk}):
-                by_action[kind, chunk] = bodies.micro_batch(kind, stage, group, layers, own_ready)
+                by_action[kind, chunk] = bodies.micro_batch(kind, stage, group, layers, own_ready, own_needed)
         programs.append(Program(place.replica, place.stage, place.group, group, place.actions, by_action))
     return tuple(programs)
 
 
-def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tuple[tuple[Sync, ...], list[Complete]]:
+def _syncs(
+    plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires
+) -> tuple[tuple[Sync, ...], list[Complete], list[Needed]]:
     """The gradient syncs and, of each program, which are ready after the backward pass of which layer.
 
     With optimizer sharding (ZeRO) each is two: shards of the sums before the update, and of parameters after it. If
     gradients are sharded too, no rank may keep its own, and there is a first half for every micro-batch (section 5.2 of
-    https://arxiv.org/abs/1910.02054; https://github.com/deepspeedai/DeepSpeed/issues/373).
+    https://arxiv.org/abs/1910.02054; https://github.com/deepspeedai/DeepSpeed/issues/373). If weights are sharded as
+    well, no rank may keep those of others: in place of the second half there is a fetch for every pass of a micro-batch
+    through the layers, forward and backward (section 7.2.2), and each program has those that it needs before which one.
     """
     owners = [program for program, place in enumerate(places) for _ in place.spec.layers]
     holders = [Holder(place.devices.ranks, layers) for place in places for layers in place.spec.layers]
@@ -194,6 +203,7 @@ def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tup
     buckets = gradient_buckets(wires.scenario.model, holders, bucket_elements(plan, own_bytes))
     if plan.serial_sync:
         buckets = backward_order(buckets)
+    times = sum(action.completes and action.chunk == 0 for action in places[0].actions) if plan.zero >= 2 else 1
     every = len(buckets) if plan.zero >= 2 else 0
     shares = state_shares(plan)
     before: list[Sync] = []
@@ -206,13 +216,28 @@ def _syncs(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> tup
         if plan.zero:
             shards = shard_layout(layouts, shares)
             before.append(Sync(*what, *wires.reduce_scatter(layouts, shards), does="scatter"))
-            after.append(Sync(*what, *wires.gather(shards, layouts), does="gather"))
+            back = (*what, *wires.gather(shards, layouts))
+            if plan.zero >= 3:
+                after += [Sync(*back, does="fetch") for _ in _passes(bucket)]
+            else:
+                after.append(Sync(*back, does="gather"))
         else:
             before.append(Sync(*what, *wires.reduce(layouts)))
         for program, layer in zip(programs, bucket.after, strict=True):
             ready[program][layer] += (Ready(number, every),)
-    times = sum(action.completes and action.chunk == 0 for action in places[0].actions) if every else 1
-    return (*before * times, *after), [dict(own) for own in ready]
+    needed: list[defaultdict[tuple[str, int], tuple[Fetch, ...]]] = [defaultdict(tuple) for _ in places]
+    if plan.zero >= 3:
+        needing = [(bucket.members, way, layer) for bucket in buckets for way, layer in _passes(bucket)]
+        for number, (members, way, layer) in enumerate(needing, start=len(before) * times):
+            for i in members:
+                needed[owners[i]][way, layer] += (Fetch(number, len(needing)),)
+    whole = (*before * times, *after * (times if plan.zero >= 3 else 1))
+    return whole, [dict(own) for own in ready], [dict(own) for own in needed]
+
+
+def _passes(bucket: Bucket) -> list[tuple[str, int]]:
+    """(direction, layer) of each pass of a micro-batch through the layers of ``bucket``, and with which it begins."""
+    return [place for use in bucket.uses for place in (("F", use.start), ("B", use.stop - 1))]
 
 
 def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Iterator[Move]:

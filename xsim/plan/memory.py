@@ -2,10 +2,11 @@
 
 Weights, gradients and optimizer states as in ZeRO (https://arxiv.org/abs/1910.02054 section 3.1: 16 bytes a parameter
 for Adam in 16 bits; section 5: sharding leaves each of N data-parallel ranks 4 + 12 / N of them, or 2 + 14 / N with the
-gradients, of which one bucket at a time is whole); activations by what each operator keeps for its backward pass. With
-fused attention and without dropout masks that is, per layer, the ``s b h (34 + 5 a s / h)`` of Korthikanti et al.
-(https://arxiv.org/abs/2205.05198 table 2) without its score term and its masks, ``32 s b h``, and 4 bytes per token and
-head; tensor and sequence parallelism divide it as there. The framework's own memory and fragmentation are not counted.
+gradients, or 16 / N with the weights too; of these one bucket at a time is whole); activations by what each operator
+keeps for its backward pass. With fused attention and without dropout masks that is, per layer, the
+``s b h (34 + 5 a s / h)`` of Korthikanti et al. (https://arxiv.org/abs/2205.05198 table 2) without its score term and
+its masks, ``32 s b h``, and 4 bytes per token and head; tensor and sequence parallelism divide it as there. The
+framework's own memory and fragmentation are not counted.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class RankMemory:
 
     Attributes:
         activation_bytes: Kept for the backward passes of all micro-batches in flight.
-        workspace_bytes: What its widest operator reads and writes, and of sharded gradients the largest bucket, which
-            is whole before it is cut.
+        workspace_bytes: What its widest operator reads and writes; of sharded gradients the largest bucket, which is
+            whole before it is cut; and of sharded weights the most that is whole at once for the layers under way.
     """
 
     weight_bytes: int
@@ -84,6 +85,7 @@ class Load:
         zero: What data-parallel ranks share out.
         kept: With ``zero``, per rank the part of its parameters whose states it keeps.
         bucket: Parameters of its largest gradient bucket, over ``tp``.
+        needed: Shared parameters of the stretch of layers that has most, over ``tp``.
     """
 
     layers: tuple[Sequence[int], ...]
@@ -95,6 +97,7 @@ class Load:
     zero: int = 0
     kept: tuple[Fraction, ...] = ()
     bucket: int = 0
+    needed: int = 0
 
 
 def deployment_memory(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Verdict:
@@ -138,16 +141,17 @@ def rank_memory(scenario: Scenario, load: Load, index: int) -> RankMemory:
     parameters = held[index + 1] - held[index]
     sharded = int(parameters * load.kept[index]) if load.zero else parameters
     bucket = -(-load.bucket // load.tp) if load.zero >= 2 else 0
+    needed = -(-load.needed // load.tp) if load.zero >= 3 else 0
     alike = {layer: like_layer(model, layer) for layer in _each(load.layers)}
     operators = {like: _operators(scenario, load, like, index) for like in set(alike.values())}
     kept = {like: sum(operator.kept_bytes for operator in some) for like, some in operators.items()}
     widest = max(operator.moved_bytes for some in operators.values() for operator in some)
     return RankMemory(
-        weight_bytes=parameters * own,
+        weight_bytes=(sharded if load.zero >= 3 else parameters) * own,
         gradient_bytes=(sharded if load.zero >= 2 else parameters) * own,
         optimizer_bytes=sharded * optimizer_state_bytes(scenario.optimizer, scenario.precision),
         activation_bytes=_peak_kept(load, [sum(kept[alike[layer]] for layer in part) for part in load.layers]),
-        workspace_bytes=widest + bucket * own,
+        workspace_bytes=widest + (bucket + needed) * own,
     )
 
 
@@ -198,9 +202,10 @@ def _loads(
             if plan.zero:
                 own = [kept[rank] for rank in group.ranks]
                 parts = tuple(Fraction(each.parameters, max(each.held, 1)) for each in own)
-                whole = max(each.bucket for each in own) * group.tp
-                load = replace(load, zero=plan.zero, kept=parts, bucket=whole)
-            key = (place, *held, load.kept, load.bucket)
+                bucket = max(each.bucket for each in own) * group.tp
+                needed = max(each.needed for each in own) * group.tp
+                load = replace(load, zero=plan.zero, kept=parts, bucket=bucket, needed=needed)
+            key = (place, *held, load.kept, load.bucket, load.needed)
             yield f"replicas[{r}].stages[{s}].groups[{g}]", load, key, group.ranks
 
 

@@ -48,10 +48,11 @@ def row_costs(graph: TransferGraph, site: Site, modes: Sequence[Mode]) -> list[R
 
     Each row pays for the slowest class of links on its way, and of its two ranks for the costlier generation.
 
-    Rows of a ring of R rounds inside a host, and R transfers of other kinds from a rank, take (R + ``FILL_STEPS``) / R
-    of their bytes: a rank sends its first piece and receives its last in steps of their own, and has its own part to
-    copy. How much that comes to was not derived but chosen, in view of the measurements, as the best of 0, 0.5, 0.75
-    and 1 steps. Rows of a switch that sums take no more than their bytes.
+    Rows of a ring of R rounds on a scale-up fabric, and R transfers of other kinds from a rank, take
+    (R + ``FILL_STEPS``) / R of their bytes: a rank sends its first piece and receives its last in steps of their own,
+    and has its own part to copy. How much that comes to was not derived but chosen, in view of the measurements, as the
+    best of 0, 0.5, 0.75 and 1 steps. Rows of a switch that sums take no more than their bytes; and over PCIe, many
+    times slower than a device's memory, such copies hide behind the wire.
     """
     devices = {rank: site.device(rank).name for rank in graph.ranks.tolist()}
     base_ps = {rank: generation(name).base_ps for rank, name in devices.items()}
@@ -134,7 +135,7 @@ class _Kind(NamedTuple):
     @property
     def copies(self) -> bool:
         """Whether it takes steps that copy what a rank has itself."""
-        return self.link != "network" and self.between_ranks
+        return self.link == "scale_up" and self.between_ranks
 
     def step(self, mode: Mode) -> WireCost:
         """The costlier of what its two ends ask for."""

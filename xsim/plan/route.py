@@ -15,7 +15,7 @@ from xsim.errors import PlanError, SpecError
 from xsim.plan.workload import Action
 from xsim.spec.deployment import DeploymentPlan, Stage
 
-__all__ = ["Order", "Route", "directions", "halves", "routes", "scheduled"]
+__all__ = ["Order", "Route", "by_direction", "directions", "routes", "scheduled"]
 
 Order = Callable[[int, int, int, int], tuple[Action, ...]]
 Route = tuple[tuple[int, int], ...]
@@ -39,7 +39,7 @@ def routes(stages: int, chunks: int, directions: int) -> tuple[Route, ...]:
     return (onward, mirrored)[:directions]
 
 
-def halves(micro_batches: int, directions: int) -> tuple[range, ...]:
+def by_direction(micro_batches: int, directions: int) -> tuple[range, ...]:
     """Which micro-batches go in each direction."""
     first = micro_batches // directions
     return (range(first), range(first, micro_batches))[:directions]
@@ -52,7 +52,7 @@ def scheduled(plan: DeploymentPlan, order: Order) -> Iterator[tuple[int, int, St
         order: A schedule's order of actions, by (stage, stages, micro-batches, chunks).
 
     Raises:
-        SpecError: The schedule does not serve a pipeline of this shape.
+        SpecError: The schedule does not serve a pipeline of this shape, or goes both ways with sharded weights.
     """
     orders: dict[tuple[int, int, int, int], tuple[tuple[Action, ...], int]] = {}
     for r, replica in enumerate(plan.replicas):
@@ -65,5 +65,9 @@ def scheduled(plan: DeploymentPlan, order: Order) -> Iterator[tuple[int, int, St
                     raise refusal.under(f"deployment.replicas[{r}]") from None
                 orders[at] = (actions, directions(actions, len(stage.layers)))
             actions, ways = orders[at]
+            if ways > 1 and plan.zero >= 3:
+                problem = "stages that mirror each other hold the same layers and need their weights at unlike times"
+                fix = "write zero: 2, or choose a schedule of one direction"
+                raise SpecError("deployment.zero", plan.zero, problem, fix)
             mirrored = replica.stages[-1 - s].layers if ways > 1 else ()
             yield r, s, replace(stage, layers=(*stage.layers, *mirrored)), actions

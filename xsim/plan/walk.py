@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from xsim.errors import PlanError
-from xsim.plan.route import directions, halves, routes
+from xsim.plan.route import by_direction, directions, routes
 from xsim.plan.workload import Action
 
 __all__ = ["Need", "played", "walk"]
@@ -78,7 +78,7 @@ def _ways(orders: Iterable[Iterable[Action]], chunks: int) -> int:
 
 def _check_complete(stage: int, order: Sequence[Action], micro_batches: int, chunks: int, ways: int) -> None:
     """Each micro-batch and chunk of its direction has a forward, and a backward whole or in halves."""
-    passing = halves(micro_batches, ways)
+    passing = by_direction(micro_batches, ways)
     halved = {(action.micro_batch, action.chunk) for action in order if action.kind in ("I", "W")}
     expected = [
         Action(kind, m, chunk)

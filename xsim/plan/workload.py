@@ -6,6 +6,7 @@ programs. All transfer graphs are shared values; a network tells them apart by i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +14,7 @@ from typing import Literal
 from xsim.fabric.transfers import TransferGraph
 from xsim.spec.deployment import DeviceGroup
 
-__all__ = ["Action", "Body", "Collect", "Compute", "Move", "Program", "Ready", "Sync", "Workload"]
+__all__ = ["Action", "Body", "Collect", "Compute", "Fetch", "Move", "Program", "Ready", "Step", "Sync", "Workload"]
 
 
 _CARRIED = {"F": "F", "B": "B", "I": "B"}
@@ -94,11 +95,27 @@ class Ready:
     every: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """The group needs the weights of the layers that come next, and goes on when it has them.
+
+    Attributes:
+        sync, every: In the n-th action to pass the chunk in that direction, from 0, sync number ``sync + every * n``
+            brings them.
+    """
+
+    sync: int
+    every: int
+
+
+Step = Compute | Collect | Ready | Fetch
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:
     """What one action does, step by step. Equal stages share one body (compare by identity)."""
 
-    steps: tuple[Compute | Collect | Ready, ...]
+    steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +143,15 @@ class Program:
             if action.completes:
                 numbers.setdefault(action.chunk, []).append(number)
         return {number: (turn, turn + 1 == len(own)) for own in numbers.values() for turn, number in enumerate(own)}
+
+    def turns(self) -> tuple[int, ...]:
+        """Of each action, how many passed its chunk in its direction before."""
+        passed: Counter[tuple[str, int]] = Counter()
+        found: list[int] = []
+        for action in self.actions:
+            found.append(passed[action.carries, action.chunk])
+            passed[action.carries, action.chunk] += 1
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,14 +184,15 @@ class Sync:
 
     Attributes:
         programs: Its members as program numbers; member i is party i of the graph. They come to it when their gradients
-            are complete, to a gather when they have updated.
+            are complete, to a gather when they have updated, to a fetch in the midst of an action.
         kind: ``dense``, ``embedding`` or ``head``: the parameter class.
-        layers: Which layers' gradients.
+        layers: Which layers' gradients, or parameters.
         size_bytes: Of the gradient, over one whole copy.
         strategy: Which way was taken, where the resharding strategy has several (see ``CommPlan``).
         bound_ps: No plan takes less (``xsim.plan.bound``).
         does: ``sum`` gives every member the sum of the gradients; ``scatter`` each rank that of its shard, and
-            ``gather`` all members the parameters that the ranks have updated on their shards.
+            ``gather`` all members the parameters that the ranks have updated on their shards; ``fetch`` does so before
+            a pass through their layers, after which no member keeps more than its shards.
     """
 
     programs: tuple[int, ...]
@@ -175,7 +202,7 @@ class Sync:
     graph: TransferGraph
     strategy: str = ""
     bound_ps: int = 0
-    does: Literal["sum", "scatter", "gather"] = "sum"
+    does: Literal["sum", "scatter", "gather", "fetch"] = "sum"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,8 +210,9 @@ class Workload:
     """Programs in order of replica, stage, group, and the traffic between them.
 
     Attributes:
+        syncs: One that recurs is that of the next micro-batch: every member comes to it in this order.
         serial_sync: A program takes part in its syncs one after the other, in order of their number; else in each as
-            soon as its gradients are complete.
+            soon as its gradients are complete. Fetches, for which it stands still, are not among them.
         blocking_sends: A program that has sent something goes on when it has arrived; else at once.
     """
 

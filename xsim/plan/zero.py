@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,11 +27,14 @@ class Kept:
         parameters: Which it updates, and whose optimizer state it keeps: its shards, and what no other group holds.
         held: Which its group gave to it; without sharding it updates all of them.
         bucket: Of its largest gradient bucket, before it is cut into shards.
+        needed: Of the stretch of layers that has most which are shared out: with sharded weights they are whole while a
+            micro-batch passes it.
     """
 
     parameters: int
     held: int
     bucket: int
+    needed: int
 
 
 def state_shares(plan: DeploymentPlan) -> Mapping[int, Fraction]:
@@ -54,6 +58,7 @@ def kept_states(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Mappi
     shard = {rank: 0 for group, _ in groups for rank in group.ranks}
     shares = state_shares(plan)
     largest = dict(shard)
+    needed: defaultdict[int, Counter[int]] = defaultdict(Counter)
     shared = {group.ranks: 0 for group, _ in groups}
     for bucket in gradient_buckets(scenario.model, holders, bucket_elements(plan, scenario.dtype_bytes)):
         layouts = [gradient_layout(groups[i][0], bucket) for i in bucket.members]
@@ -61,6 +66,7 @@ def kept_states(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Mappi
             shared[layout.ranks] += bucket.size
             for rank, span in layout.shards():
                 largest[rank] = max(largest[rank], len(span))
+                needed[rank].update({use.start: len(span) for use in bucket.uses})
         for rank, span in shard_layout(layouts, shares).shards():
             shard[rank] += len(span)
     found: dict[int, Kept] = {}
@@ -72,5 +78,6 @@ def kept_states(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Mappi
                 for size in (held, held - shared[group.ranks])
             )
             for rank, whole, rest in zip(group.ranks, own, alone, strict=True):
-                found[rank] = Kept(rest + shard[rank], whole, largest[rank])
+                most = max(needed[rank].values(), default=0)
+                found[rank] = Kept(rest + shard[rank], whole, largest[rank], most)
     return found

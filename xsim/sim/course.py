@@ -9,28 +9,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.workload import Body, Collect, Compute, Ready
+from xsim.plan.workload import Body, Collect, Compute, Fetch, Ready
 
 __all__ = ["Course", "course_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Course:
-    """Instants are counted from the start of the body; it has n collectives.
+    """Instants are counted from the start of the body; it has n stops: collectives, and fetches of weights.
+
+    What a fetch takes depends on other programs: here it is nothing.
 
     Attributes:
-        graphs: Of the collectives, n.
+        stops: The transfers of each collective, and the fetches, n.
         starts_ps, ends_ps: When each begins and ends, alone on its links, n.
         spans_ps: The same as rows (begin, end), n x 2.
         beside_ps: What is done beside each takes, n.
-        resume_ps: Where it stands after the first k collectives and what is done beside them, from 0; n + 1.
+        resume_ps: Where it stands after the first k stops and what is done beside them, from 0; n + 1.
         least_ps: What lies before that point takes at least this long, whatever else is on the wires, n + 1.
-        ready: (announcement, collectives before it, instant) of each gradient that the body completes.
+        ready: (announcement, stops before it, instant) of each gradient that the body completes.
+        fetches: (number among the stops, fetch).
         duration_ps: Of the whole.
         least_total_ps: The least that the whole takes.
     """
 
-    graphs: tuple[TransferGraph, ...]
+    stops: tuple[TransferGraph | Fetch, ...]
     starts_ps: tuple[int, ...]
     ends_ps: tuple[int, ...]
     spans_ps: NDArray[np.int64]
@@ -38,26 +41,33 @@ class Course:
     resume_ps: tuple[int, ...]
     least_ps: tuple[int, ...]
     ready: tuple[tuple[Ready, int, int], ...]
+    fetches: tuple[tuple[int, Fetch], ...]
     duration_ps: int
     least_total_ps: int
 
     @property
     def collects_ps(self) -> tuple[int, ...]:
-        """What each collective takes."""
+        """What each stop takes."""
         return tuple(end - start for start, end in zip(self.starts_ps, self.ends_ps, strict=True))
 
     def completes(self, turn: int, last: bool) -> list[tuple[int, int, int]]:
-        """(sync, collectives before it, instant) of each gradient that is complete with this micro-batch.
+        """(sync, stops before it, instant) of each gradient that is complete with this micro-batch.
 
         Args:
             turn: How many have completed these layers before.
             last: It is the last one that does.
         """
         return [
-            (step.sync + step.every * turn, collects, at_ps)
-            for step, collects, at_ps in self.ready
-            if last or step.every
+            (step.sync + step.every * turn, stops, at_ps) for step, stops, at_ps in self.ready if last or step.every
         ]
+
+    def graphs(self, start: int, stop: int) -> list[TransferGraph]:
+        """Of the collectives among stops ``start`` to ``stop``."""
+        return [found for found in self.stops[start:stop] if isinstance(found, TransferGraph)]
+
+    def fetch_from(self, stop: int) -> int:
+        """The first fetch at ``stop`` or later, n if there is none."""
+        return next((number for number, _ in self.fetches if number >= stop), len(self.stops))
 
 
 def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Callable[[TransferGraph], int]) -> Course:
@@ -68,7 +78,7 @@ def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Cal
         solo_ps: What a collective takes alone on its links.
         least_ps: What it takes at least, in any company.
     """
-    graphs, starts, ends, beside = list[TransferGraph](), list[int](), list[int](), list[int]()
+    stops, starts, ends, beside = list[TransferGraph | Fetch](), list[int](), list[int](), list[int]()
     resume, least = [0], [0]
     ready: list[tuple[Ready, int, int]] = []
     now_ps = sure_ps = 0
@@ -78,9 +88,9 @@ def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Cal
             now_ps += slowest
             sure_ps += slowest
         elif isinstance(step, Ready):
-            ready.append((step, len(graphs), now_ps))
+            ready.append((step, len(stops), now_ps))
         elif isinstance(step, Collect):
-            graphs.append(step.graph)
+            stops.append(step.graph)
             starts.append(now_ps)
             beside.append(step.beside_ps)
             ends.append(now_ps + solo_ps(step.graph))
@@ -88,8 +98,15 @@ def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Cal
             sure_ps += max(least_ps(step.graph), step.beside_ps)
             resume.append(now_ps)
             least.append(sure_ps)
+        else:
+            stops.append(step)
+            starts.append(now_ps)
+            beside.append(0)
+            ends.append(now_ps)
+            resume.append(now_ps)
+            least.append(sure_ps)
     return Course(
-        graphs=tuple(graphs),
+        stops=tuple(stops),
         starts_ps=tuple(starts),
         ends_ps=tuple(ends),
         spans_ps=np.array([starts, ends], dtype=np.int64).T,
@@ -97,6 +114,7 @@ def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Cal
         resume_ps=tuple(resume),
         least_ps=tuple(least),
         ready=tuple(ready),
+        fetches=tuple((number, stop) for number, stop in enumerate(stops) if isinstance(stop, Fetch)),
         duration_ps=now_ps,
         least_total_ps=sure_ps,
     )

@@ -6,7 +6,8 @@ the network triggers once every member has been released and its last byte has c
 
 The two clocks are interleaved conservatively: the network never runs past SimPy's next event, and goes first at equal
 instants. An action whose collectives nobody can disturb is *folded* into one timeout; the others are walked step by
-step. Folding changes no number: ``fold=False`` walks everything, and a test compares.
+step, and so is every fetch of weights, at which programs wait for each other in the midst of an action. Folding changes
+no number: ``fold=False`` walks everything, and a test compares.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from xsim.errors import PlanError, SpecError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.workload import Action, Body, Move, Program, Workload
+from xsim.plan.workload import Action, Body, Fetch, Move, Program, Workload
 from xsim.sim.contracts import Network
 from xsim.sim.course import Course, course_of
 from xsim.sim.due import Due
@@ -65,7 +66,7 @@ def execute(workload: Workload, network: Network, fabric: Fabric, *, fold: bool 
     if stuck:
         raise PlanError(f"program {stuck[0]} waits for ever in {run.position[stuck[0]]}; {len(stuck)} programs hang")
     for body, times in run.folded_bodies.items():
-        for graph, once in Counter(courses[body].graphs).items():
+        for graph, once in Counter(courses[body].graphs(0, len(courses[body].stops))).items():
             run.folded[graph] += once * times
     for graph, times in run.folded.items():
         network.repeat(graph, times)
@@ -147,13 +148,13 @@ class _Run:
     def device_group(self, index: int) -> Steps:
         """One device group, walking its program: wait for the input, compute, hand on; then sync and update."""
         program = self.workload.programs[index]
-        completions = program.completions()
+        completions, turns = program.completions(), program.turns()
         for number, action in enumerate(program.actions):
             self.position[index] = action
             for move in self.incoming.get((index, action.carries, action.chunk), ()):
                 yield self._arrival(move, action.micro_batch)
                 del self.arrivals[move, action.micro_batch]
-            yield from self._perform(index, program, number, action, completions.get(number))
+            yield from self._perform(index, program, number, action, completions.get(number), turns[number])
             if self.folding:
                 self.folding.stands(index, number + 1, 0, self.now_ps)
             sent = self._hand_on(index, action)
@@ -163,15 +164,15 @@ class _Run:
         self.log.reached_ps[index] = self.now_ps
         yield self.env.all_of(self.syncs.ends(index))
         self.log.synced_ps[index] = self.now_ps
-        yield from self._perform(index, program, len(program.actions), Action("U", 0), None)
+        yield from self._perform(index, program, len(program.actions), Action("U", 0), None, 0)
         self.position[index] = "its gathers of parameters"
         yield self.env.all_of(self.syncs.gather(index))
         self.log.ended_ps[index] = self.now_ps
 
     def _perform(
-        self, index: int, program: Program, number: int, action: Action, completion: tuple[int, bool] | None
+        self, index: int, program: Program, number: int, action: Action, completion: tuple[int, bool] | None, turn: int
     ) -> Steps:
-        """One action: as far as its links are surely quiet in one timeout, else collective by collective."""
+        """One action: as far as its links are surely quiet in one timeout, else stop by stop."""
         body = program.bodies[action.kind, action.chunk]
         course = self.courses[body]
         complete = course.completes(*completion) if completion and course.ready else ()
@@ -186,17 +187,17 @@ class _Run:
                 sync, _, at_ps = complete[announced]
                 self.syncs.release(sync, index, shift_ps + at_ps)
                 announced += 1
-            if ahead == len(course.graphs) and not collects:
+            if ahead == len(course.stops) and not collects:
                 break
-            self.folded.update(course.graphs[done:ahead])
+            self.folded.update(course.graphs(done, ahead))
             collects.append(course.spans_ps[done:ahead] + shift_ps)
-            if ahead == len(course.graphs):
+            if ahead == len(course.stops):
                 break
             if ahead > done:
                 yield self.env.timeout(shift_ps + course.resume_ps[ahead] - now_ps)
             else:
                 at_ps = shift_ps + course.starts_ps[done]
-                yield from self._collect(course.graphs[done], at_ps)
+                yield self._stop(course.stops[done], index, turn, at_ps)
                 collects.append(np.array([[at_ps, self.now_ps]], dtype=np.int64))
                 if at_ps + course.beside_ps[done] > self.now_ps:
                     yield self.env.timeout(at_ps + course.beside_ps[done] - self.now_ps)
@@ -209,27 +210,30 @@ class _Run:
         self.log.action(index, action, start_ps, self.now_ps, None if undisturbed else collects)
 
     def _foldable(self, index: int, number: int, course: Course, done: int, now_ps: int) -> int:
-        """How many collectives of the action surely run undisturbed, the first ``done`` included."""
+        """How many stops of the action surely run undisturbed, the first ``done`` included; no fetch does."""
         ahead = done
         if self.folding is None:
             return ahead
         shift_ps = now_ps - course.resume_ps[done]
         self.folding.stands(index, number, course.least_ps[done], now_ps)
-        if done < len(course.graphs):
+        fetch = course.fetch_from(done)
+        if done < fetch:
             quiet_ps = self.folding.quiet_until_ps(index, now_ps)
-            ahead = bisect_right(course.ends_ps, quiet_ps - shift_ps, lo=done)
-        if ahead == len(course.graphs):
+            ahead = bisect_right(course.ends_ps, quiet_ps - shift_ps, lo=done, hi=fetch)
+        if ahead == len(course.stops):
             self.folding.stands(index, number, course.least_total_ps, shift_ps + course.duration_ps)
         elif ahead > done:
             self.folding.stands(index, number, course.least_ps[ahead], shift_ps + course.resume_ps[ahead])
         return ahead
 
-    def _collect(self, graph: TransferGraph, at_ps: int) -> Steps:
-        """Take part in a collective from ``at_ps`` on; the network is told ahead, so that only its end is awaited."""
-        handle = self.network.submit(graph)
+    def _stop(self, stop: TransferGraph | Fetch, index: int, turn: int, at_ps: int) -> Due:
+        """Take part in a stop from ``at_ps`` on; the network is told ahead, so that only its end is awaited."""
+        if isinstance(stop, Fetch):
+            return self.syncs.fetch(stop.sync + stop.every * turn, index, at_ps)
+        handle = self.network.submit(stop)
         done = self.waiting[handle, 0] = Due(self.env)
         self.network.release(handle, 0, at_ps)
-        yield done
+        return done
 
     def _hand_on(self, index: int, action: Action) -> list[Due]:
         """Submit what the end of ``action`` makes available to other stages; its arrivals there."""

@@ -6,21 +6,23 @@ what they take alone, and the executor folds them into one timeout. Others that 
 - collectives of another group: nothing is folded;
 - pipeline transfers: from their submission, at the end of an action of their source, plus what must reach the group
   before they use one of its links (alone on the wires: they are not faster in company), to their end;
-- gradient syncs, and gathers of parameters: from the moment their first member has come to them, to their end.
+- gradient syncs, and gathers and fetches of parameters: from the moment their first member has come to them, to
+  their end.
 
 A source or member cannot be there before it has done what lies before that point in its program. What that takes at
-least, under any contention, is the time of the computations and of those collectives whose own rows share no link.
+least, under any contention, is the time of the computations and of those collectives whose own rows share no link. A
+fetch of weights counts as no time: what it takes its last member depends on who came before.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.workload import Body, Collect, Move, Program, Workload
+from xsim.plan.workload import Body, Collect, Move, Program, Sync, Workload
 from xsim.sim.course import Course
 
 __all__ = ["Folding"]
@@ -50,6 +52,9 @@ class Folding:
                 self._ready_ps[index][number] = self._before_ps[index][-1] + update.least_total_ps
         self._joined_ps: list[list[int | None]] = [[None] * len(sync.programs) for sync in workload.syncs]
         self._open = [len(sync.programs) for sync in workload.syncs]
+        self._coming: dict[Sync, deque[int]] = defaultdict(deque)
+        for number, sync in enumerate(workload.syncs):
+            self._coming[sync].append(number)
         meetings = _Meetings(workload, fabric, contends=contends)
         self._crowded = meetings.crowded
         self._rival_syncs = meetings.syncs
@@ -73,7 +78,8 @@ class Folding:
         for source, next_end_ps, lead_ps in self._rival_moves.get(program, ()):
             quiet_ps = min(quiet_ps, self._origin_ps[source] + next_end_ps[self._number[source]] + lead_ps)
         for sync in self._rival_syncs.get(program, ()):
-            quiet_ps = min(quiet_ps, self._earliest_ps(sync))
+            if coming := self._coming[sync]:  # nobody comes to the others before he has come to this one
+                quiet_ps = min(quiet_ps, self._earliest_ps(coming[0]))
         return max(quiet_ps, now_ps)
 
     def stands(self, program: int, number: int, least_ps: int, at_ps: int) -> None:
@@ -98,11 +104,12 @@ class Folding:
     def left(self, sync: int) -> None:
         """A member has left ``sync``."""
         self._open[sync] -= 1
+        coming = self._coming[self._syncs[sync]]
+        while coming and not self._open[coming[0]]:
+            coming.popleft()
 
     def _earliest_ps(self, sync: int) -> int:
-        """Before this instant ``sync`` moves no byte; never again if it is over."""
-        if not self._open[sync]:
-            return _NEVER_PS
+        """Before this instant ``sync``, which is not over, moves no byte."""
         return min(
             self._origin_ps[program] + self._ready_ps[program][sync] if joined is None else joined
             for program, joined in zip(self._syncs[sync].programs, self._joined_ps[sync], strict=True)
@@ -116,7 +123,7 @@ class _Meetings:
         crowded: Programs whose links another program's collectives use.
         met_by: Per move, the programs that it meets, and how long after its submission it does at the earliest.
         moves: The same per program.
-        syncs: Per program, the syncs (by number) that use a link of its collectives.
+        syncs: Per program, the syncs that use a link of its collectives.
     """
 
     def __init__(self, workload: Workload, fabric: Fabric, *, contends: bool) -> None:
@@ -131,10 +138,10 @@ class _Meetings:
         for move, met in self.met_by.items():
             for index, lead_ps in met:
                 self.moves[index].append((move, lead_ps))
-        self.syncs: dict[int, list[int]] = defaultdict(list)
-        for number, sync in enumerate(workload.syncs):
+        self.syncs: dict[int, list[Sync]] = defaultdict(list)
+        for sync in dict.fromkeys(workload.syncs):
             for index in sorted({index for link in fabric.links_of(sync.graph) for index in users.get(link, ())}):
-                self.syncs[index].append(number)
+                self.syncs[index].append(sync)
 
 
 def _leads_ps(graph: TransferGraph, fabric: Fabric, users: Mapping[int, Sequence[int]]) -> list[tuple[int, int]]:
@@ -178,8 +185,13 @@ def _next_ends_ps(workload: Workload, before_ps: Sequence[Sequence[int]]) -> dic
 
 
 def _ready_ps(program: Program, courses: Mapping[Body, Course], before_ps: Sequence[int]) -> dict[int, int]:
-    """Per sync before the update, the least time of ``program`` from its start until its gradients are complete."""
+    """Per sync before the update, the least time of ``program`` from its start until it comes to it."""
     found: dict[int, int] = {}
+    for number, (action, turn) in enumerate(zip(program.actions, program.turns(), strict=True)):
+        course = courses[program.bodies[action.kind, action.chunk]]
+        for stop, fetch in course.fetches:
+            since_ps = course.starts_ps[stop] - course.resume_ps[stop]
+            found[fetch.sync + fetch.every * turn] = before_ps[number] + course.least_ps[stop] + since_ps
     for number, completion in program.completions().items():
         action = program.actions[number]
         course = courses[program.bodies[action.kind, action.chunk]]

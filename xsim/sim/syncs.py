@@ -1,4 +1,4 @@
-"""The gradient syncs of one execution: who comes to which, who takes part in it, and when all have the result."""
+"""The syncs of one execution: who comes to which, who takes part in it, and when all have the result."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ class Syncs:
     syncs that are not over, all members of the first have been through those before it. Gathers have the highest
     numbers: what they wait for besides, an update, waits for none of them.
 
+    Fetches take no turns. All members of one pass the same actions in the same order, and with them the same fetches
+    (``xsim.spec.scenario`` refuses other deployments), so that who is behind waits for nobody who is ahead.
+
     Attributes:
         waiting: By (handle, party), what happens when the network reports that party.
     """
@@ -32,15 +35,15 @@ class Syncs:
         self, workload: Workload, network: Network, env: simpy.Environment, log: Log, folding: Folding | None
     ) -> None:
         self._workload, self._network, self._env, self._log, self._folding = workload, network, env, log, folding
-        self._handles = [network.submit(sync.graph) for sync in workload.syncs]
+        self._handles: dict[int, int] = {}
         self._ends: dict[tuple[int, bool], list[Due]] = defaultdict(list)
         self._gathers: dict[int, list[int]] = defaultdict(list)
         self._turns: dict[int, deque[int]] = defaultdict(deque)
         self.waiting: dict[tuple[int, int], Due] = {}
         for number, sync in enumerate(workload.syncs):
-            for member, program in enumerate(sync.programs):
-                end = self.waiting[self._handles[number], member] = Due(env)
-                end.callbacks.append(partial(self._left, number, member))
+            if sync.does == "fetch":  # submitted when the first member comes
+                continue
+            for end, program in zip(self._submit(number), sync.programs, strict=True):
                 self._ends[program, sync.does == "gather"].append(end)
                 if sync.does == "gather":
                     self._gathers[program].append(number)
@@ -55,6 +58,26 @@ class Syncs:
         for number in self._gathers[program]:
             self.release(number, program, int(self._env.now))
         return self._ends[program, True]
+
+    def fetch(self, number: int, program: int, at_ps: int) -> Due:
+        """``program`` comes to fetch ``number`` at ``at_ps``, which may lie ahead; what it then waits for."""
+        if number not in self._handles:
+            self._submit(number)
+        member = self._workload.syncs[number].programs.index(program)
+        end = self.waiting[self._handles[number], member]
+        self._log.released_ps[number][member] = at_ps
+        self._join(number, member, at_ps)
+        return end
+
+    def _submit(self, number: int) -> list[Due]:
+        """Sync ``number`` goes to the network; of each member, what happens when it has the result."""
+        sync = self._workload.syncs[number]
+        handle = self._handles[number] = self._network.submit(sync.graph)
+        ends = [Due(self._env) for _ in sync.programs]
+        for member, end in enumerate(ends):
+            end.callbacks.append(partial(self._left, number, member))
+            self.waiting[handle, member] = end
+        return ends
 
     def release(self, number: int, program: int, at_ps: int) -> None:
         """``program`` has what it gives to sync ``number`` from ``at_ps`` on, which may lie ahead."""
@@ -75,8 +98,9 @@ class Syncs:
         self._log.done_ps[number][member] = now_ps
         if self._folding:
             self._folding.left(number)
-        if self._workload.serial_sync:
-            self._next(self._workload.syncs[number].programs[member], now_ps)
+        sync = self._workload.syncs[number]
+        if self._workload.serial_sync and sync.does != "fetch":
+            self._next(sync.programs[member], now_ps)
 
     def _next(self, program: int, now_ps: int) -> None:
         turns = self._turns[program]

@@ -20,7 +20,8 @@ class Timeline:
     """One iteration, from 0 to ``makespan_ps``. Columns of A actions are sorted by program, then by start.
 
     Inside an action the steps of its body follow one another without gaps: a ``Compute`` lasts as long as its slowest
-    rank, a ``Collect`` as long as ``collects[walk]`` says, or, in a folded action (walk -1), as ``folded[body]`` says.
+    rank, a ``Collect`` or ``Fetch`` as long as ``collects[walk]`` says, or, in a folded action (walk -1), which has no
+    ``Fetch``, as ``folded[body]`` says.
 
     Attributes:
         program: Program number of each action, A.
@@ -28,14 +29,14 @@ class Timeline:
         micro_batch, chunk: Which one, A.
         start_ps, end_ps: When it ran, A.
         walk: Row of ``collects`` for an action that was walked at least in part, -1 if it was folded as a whole, A.
-        collects: Per walked action all of its collectives in order, as (start, end) rows, n x 2.
+        collects: Per walked action all of its collectives and fetches in order, as (start, end) rows, n x 2.
         folded: Per body that was folded as a whole, the durations of its collectives in order.
         reached_ps: When each program had ended its last backward, and with blocking sends what it sent had arrived, and
             it began to wait for its gradient syncs, P.
         synced_ps: When all of its gradient syncs were done; ``reached_ps`` if it has none, P.
         ended_ps: When each program had ended: its update, and its gathers of parameters if it has any, P.
-        released_ps: Per sync, when each member's gradients were complete, for a gather when it had updated, in the
-            sync's member order.
+        released_ps: Per sync, when each member's gradients were complete, for a gather when it had updated, for a
+            fetch when it came to it, in the sync's member order.
         joined_ps: Per sync, from when on each member took part: then, or where syncs are serial when its turn came.
         done_ps: Per sync, when each member had the result.
         makespan_ps: When the last program ended: the training time.

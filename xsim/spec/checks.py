@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xsim.errors import SpecError
 
-__all__ = ["at_least", "not_negative", "plausible", "positive"]
+__all__ = ["at_least", "at_most", "not_negative", "plausible", "positive"]
 
 
 def positive(value: object, name: str) -> None:
@@ -23,6 +23,12 @@ def at_least(value: object, name: str, least: int) -> None:
     """Refuse a count below ``least``."""
     if getattr(value, name) < least:
         raise SpecError(name, getattr(value, name), f"it must be {least} or more", f"write {least} or more")
+
+
+def at_most(value: object, name: str, most: int) -> None:
+    """Refuse a count above ``most``: what it asks for would never end."""
+    if getattr(value, name) > most:
+        raise SpecError(name, getattr(value, name), f"it must be {most} or less", f"write {most} or less")
 
 
 def plausible(value: object, name: str, least: float, most: float, shown: str) -> None:

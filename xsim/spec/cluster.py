@@ -23,6 +23,7 @@ __all__ = [
     "HostSpec",
     "LinkSpec",
     "NicSpec",
+    "PcieLevel",
     "ScaleOutSpec",
     "rank_devices",
     "rank_hosts",
@@ -109,6 +110,21 @@ class DomainSpec:
         _check_kind(self.scale_up)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PcieLevel:
+    """One level of a host's PCIe tree: a switch, or a socket, for each block of so many devices, in device order.
+
+    Attributes:
+        uplink: What the devices of a block share towards the level above, one direction.
+    """
+
+    devices: int
+    uplink: LinkSpec
+
+    def __post_init__(self) -> None:
+        at_least(self, "devices", 2)
+
+
 def _check_kind(kind: str) -> None:
     if kind not in SCALE_UP_KINDS:
         raise SpecError("scale_up", kind, "this fabric is unknown", f"choose one of {', '.join(SCALE_UP_KINDS)}")
@@ -122,6 +138,8 @@ class HostSpec:
         scale_up: Fabric of each domain: ``nvswitch`` (any pair at full port rate), ``full_mesh`` (a port's rate is
             split evenly over its peers), ``pcie`` (no scale-up fabric: through the PCIe tree).
         domains: Those that have another fabric.
+        pcie_tree: The levels of its PCIe tree, from the devices up; above the last is one ideal root. Empty: there are
+            none, and every device is at the root.
     """
 
     devices: tuple[DeviceSlot, ...]
@@ -129,6 +147,7 @@ class HostSpec:
     scale_up: ScaleUpKind = "nvswitch"
     count: int = 1
     domains: tuple[DomainSpec, ...] = ()
+    pcie_tree: tuple[PcieLevel, ...] = ()
 
     def __post_init__(self) -> None:
         at_least(self, "count", 1)
@@ -140,6 +159,7 @@ class HostSpec:
                 "nic.per_host", self.nic.per_host, f"more than the host's {self.size} devices", "leave it out"
             )
         self._check_domains()
+        self._check_tree()
         for index, slot in enumerate(self.devices):
             needs_port = self.scale_up_of(slot.domain) != "pcie" and self.domain_size(slot.domain) > 1
             if needs_port and slot.scale_up_link is None:
@@ -156,6 +176,17 @@ class HostSpec:
             if domain.name in [other.name for other in self.domains[:index]]:
                 raise SpecError(f"domains[{index}].name", domain.name, "it is listed twice", "list each domain once")
 
+    def _check_tree(self) -> None:
+        inner = 1
+        for index, level in enumerate(self.pcie_tree):
+            if not _fits(level.devices, inner, self.size):
+                holds = "it must divide" if inner == 1 else f"it must be whole blocks of {inner} and divide"
+                fitting = [str(count) for count in range(2, self.size) if _fits(count, inner, self.size)]
+                fix = f"choose one of {', '.join(fitting)}" if fitting else "leave the level out"
+                problem = f"{holds} the host's {self.size} devices into two blocks or more"
+                raise SpecError(f"pcie_tree[{index}].devices", level.devices, problem, fix)
+            inner = level.devices
+
     def scale_up_of(self, domain: str) -> ScaleUpKind:
         """The fabric of one of its domains."""
         return next((own.scale_up for own in self.domains if own.name == domain), self.scale_up)
@@ -168,6 +199,11 @@ class HostSpec:
     def domain_size(self, domain: str) -> int:
         """Devices in one scale-up domain."""
         return sum(slot.count for slot in self.devices if slot.domain == domain)
+
+
+def _fits(devices: int, inner: int, size: int) -> bool:
+    """Whether blocks of ``devices`` are several blocks of ``inner``, and several of them make ``size``."""
+    return inner < devices < size and devices % inner == 0 and size % devices == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -167,9 +167,10 @@ class DeploymentPlan:
     """Pipelines that train side by side; their samples sum to the batch.
 
     Attributes:
-        bucket_bytes: Largest gradient bucket; absent: one bucket per data-parallel group.
+        bucket_bytes: Largest bucket of gradients, and of sharded weights; absent: one per data-parallel group.
         zero: What data-parallel ranks hold a part of instead of a copy (ZeRO, https://arxiv.org/abs/1910.02054): 0
-            nothing, 1 the optimizer states, 2 the gradients too, 3 the weights too.
+            nothing, 1 the optimizer states, 2 the gradients too, 3 the weights too, which are then gathered bucket by
+            bucket before each pass through their layers: the group stands still until it has them.
         serial_sync: A rank in several data-parallel groups syncs with one after the other, last layers first, and not
             with all at once.
         blocking_sends: A group waits until what it sends to another stage has arrived, instead of computing on.

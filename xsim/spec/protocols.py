@@ -52,20 +52,25 @@ class WireCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkCosts:
-    """Of each protocol, on one class of links."""
+class PairCosts:
+    """Of sends and receives of many pairs at once."""
 
     ll: WireCost
-    ll128: WireCost
     simple: WireCost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairCosts:
-    """Of sends and receives of many pairs at once, on a scale-up fabric."""
+class LinkCosts:
+    """Of each protocol, on one class of links.
+
+    Attributes:
+        pairs: Absent where they cost what the protocols do.
+    """
 
     ll: WireCost
+    ll128: WireCost
     simple: WireCost
+    pairs: PairCosts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +93,6 @@ class GenerationCosts:
         base_ps: From the launch of a collective to its first transfer.
         most_channels: How many rings or trees one collective runs at once at most.
         in_switch: Absent where the switches do not sum.
-        pairs: Absent where they cost what the protocols do.
     """
 
     devices: tuple[str, ...] = ()
@@ -98,15 +102,14 @@ class GenerationCosts:
     pcie: LinkCosts
     network: LinkCosts
     in_switch: InSwitchCost | None = None
-    pairs: PairCosts | None = None
 
     def cost(self, link: LinkClass, protocol: Mode) -> WireCost:
-        """Of a step over ``link``. Switches that sum, and pairs, have costs of their own on scale-up links alone."""
-        own = self.pairs if protocol.startswith("pairs") else None
+        """Of a step over ``link``. Switches that sum have costs of their own on scale-up links alone."""
         if protocol == "in_switch":
             return self.in_switch if self.in_switch is not None and link == "scale_up" else self.cost(link, "simple")
-        costs = own if own is not None and link == "scale_up" else getattr(self, link)
-        found: WireCost = getattr(costs, protocol.removeprefix("pairs_"))
+        costs: LinkCosts = getattr(self, link)
+        own = costs.pairs if costs.pairs is not None and protocol.startswith("pairs") else costs
+        found: WireCost = getattr(own, protocol.removeprefix("pairs_"))
         return found
 
 

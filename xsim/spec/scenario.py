@@ -8,7 +8,7 @@ from typing import Literal
 from xsim.errors import SpecError
 from xsim.spec.checks import at_least
 from xsim.spec.cluster import ClusterSpec
-from xsim.spec.deployment import DeploymentPlan, DeviceGroup, with_ends
+from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage, with_ends
 from xsim.spec.model import ModelSpec
 from xsim.spec.shares import share_cuts
 
@@ -54,7 +54,8 @@ def check_deployment(plan: DeploymentPlan, scenario: Scenario) -> DeploymentPlan
     """``plan`` with its ends (embedding, head), if it fits cluster, model and batch.
 
     Raises:
-        SpecError: A rank is not in the cluster, a layer is missing, or the samples do not add up.
+        SpecError: A rank is not in the cluster, a layer is missing, the samples do not add up, or replicas are too
+            unlike to share out what ``zero`` says.
     """
     for path, group in plan.groups():
         if max(group.ranks) >= scenario.cluster.ranks:
@@ -71,9 +72,12 @@ def check_deployment(plan: DeploymentPlan, scenario: Scenario) -> DeploymentPlan
         raise SpecError("batch", scenario.batch, problem, "make them equal")
     _check_simulated(plan)
     try:
-        return with_ends(plan, scenario.model.layers)
+        complete = with_ends(plan, scenario.model.layers)
     except SpecError as error:
         raise error.under("deployment") from None
+    if plan.zero == 3:
+        _check_one_order(plan, scenario.model)
+    return complete
 
 
 def _check_shares(group: DeviceGroup, model: ModelSpec, path: str) -> None:
@@ -109,11 +113,9 @@ def _check_simulated(plan: DeploymentPlan) -> None:
             raise SpecError(f"deployment.{path}.cp", group.cp, problem, "write cp: 1")
         if group.state_shares and not plan.zero:
             problem = "with zero: 0 every rank keeps all states of its own"
-            fix = "leave it out, or write zero: 1 or 2"
+            fix = "leave it out, or write zero: 1, 2 or 3"
             raise SpecError(f"deployment.{path}.state_shares", list(group.state_shares), problem, fix)
-    if plan.zero == 3:
-        raise SpecError("deployment.zero", 3, "sharded weights are not simulated yet", "write 0, 1 or 2")
-    if plan.zero == 2:
+    if plan.zero >= 2:
         _check_equal_counts(plan)
 
 
@@ -122,6 +124,32 @@ def _check_equal_counts(plan: DeploymentPlan) -> None:
     count = plan.replicas[0].micro_batches
     for r, replica in enumerate(plan.replicas):
         if replica.micro_batches != count:
-            problem = f"replicas[0] has {count}, and with zero: 2 gradients are summed after every micro-batch"
+            why = f"with zero: {plan.zero} gradients are summed after every micro-batch"
             path = f"deployment.replicas[{r}].micro_batches"
-            raise SpecError(path, replica.micro_batches, problem, "give all replicas as many, or write zero: 1")
+            problem, fix = f"replicas[0] has {count}, and {why}", "give all replicas as many, or write zero: 1"
+            raise SpecError(path, replica.micro_batches, problem, fix)
+
+
+def _check_one_order(plan: DeploymentPlan, model: ModelSpec) -> None:
+    """All who hold a sharded weight gather it in the midst of their work, so that they need it in one order."""
+    first = plan.replicas[0]
+    why = "with zero: 3 all who hold a layer gather its weights together"
+    for r, replica in enumerate(plan.replicas):
+        path = f"deployment.replicas[{r}].stages"
+        if len(replica.stages) != len(first.stages):
+            problem = f"replicas[0] has {len(first.stages)} of them, and {why}"
+            fix = "cut all replicas into the same stages, or write zero: 2"
+            raise SpecError(path, len(replica.stages), problem, fix)
+        for s, (stage, other) in enumerate(zip(replica.stages, first.stages, strict=True)):
+            if _inner(stage, model) != _inner(other, model):
+                problem = f"replicas[0] has {_inner(other, model)}, and {why}"
+                fix = "give all replicas the same, or write zero: 2"
+                raise SpecError(f"{path}[{s}].layers", _inner(stage, model), problem, fix)
+    if model.tied and len(first.stages) > 1:
+        problem = "the first and the last stage hold the tied token table and need it at unlike times"
+        raise SpecError("deployment.zero", plan.zero, problem, "write zero: 2, or use one stage, or a model not tied")
+
+
+def _inner(stage: Stage, model: ModelSpec) -> list[range]:
+    """The layers of each virtual stage without embedding and head, which a deployment may leave unsaid."""
+    return [range(max(part.start, 1), min(part.stop, model.layers + 1)) for part in stage.layers]

@@ -33,18 +33,20 @@ class ClusterSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., hosts: _Optional[_Iterable[_Union[HostSpec, _Mapping]]] = ..., scale_out: _Optional[_Union[ScaleOutSpec, _Mapping]] = ...) -> None: ...
 
 class HostSpec(_message.Message):
-    __slots__ = ("devices", "nic", "scale_up", "count", "domains")
+    __slots__ = ("devices", "nic", "scale_up", "count", "domains", "pcie_tree")
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     NIC_FIELD_NUMBER: _ClassVar[int]
     SCALE_UP_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     DOMAINS_FIELD_NUMBER: _ClassVar[int]
+    PCIE_TREE_FIELD_NUMBER: _ClassVar[int]
     devices: _containers.RepeatedCompositeFieldContainer[DeviceSlot]
     nic: NicSpec
     scale_up: str
     count: int
     domains: _containers.RepeatedCompositeFieldContainer[DomainSpec]
-    def __init__(self, devices: _Optional[_Iterable[_Union[DeviceSlot, _Mapping]]] = ..., nic: _Optional[_Union[NicSpec, _Mapping]] = ..., scale_up: _Optional[str] = ..., count: _Optional[int] = ..., domains: _Optional[_Iterable[_Union[DomainSpec, _Mapping]]] = ...) -> None: ...
+    pcie_tree: _containers.RepeatedCompositeFieldContainer[PcieLevel]
+    def __init__(self, devices: _Optional[_Iterable[_Union[DeviceSlot, _Mapping]]] = ..., nic: _Optional[_Union[NicSpec, _Mapping]] = ..., scale_up: _Optional[str] = ..., count: _Optional[int] = ..., domains: _Optional[_Iterable[_Union[DomainSpec, _Mapping]]] = ..., pcie_tree: _Optional[_Iterable[_Union[PcieLevel, _Mapping]]] = ...) -> None: ...
 
 class DomainSpec(_message.Message):
     __slots__ = ("name", "scale_up")
@@ -53,6 +55,14 @@ class DomainSpec(_message.Message):
     name: str
     scale_up: str
     def __init__(self, name: _Optional[str] = ..., scale_up: _Optional[str] = ...) -> None: ...
+
+class PcieLevel(_message.Message):
+    __slots__ = ("devices", "uplink")
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    UPLINK_FIELD_NUMBER: _ClassVar[int]
+    devices: int
+    uplink: LinkSpec
+    def __init__(self, devices: _Optional[int] = ..., uplink: _Optional[_Union[LinkSpec, _Mapping]] = ...) -> None: ...
 
 class DeviceSlot(_message.Message):
     __slots__ = ("device", "count", "domain", "pcie", "scale_up", "rate")

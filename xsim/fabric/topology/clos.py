@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.wiring import Leaves, ports, wire
-from xsim.spec.checks import positive
+from xsim.spec.checks import plausible
 from xsim.spec.cluster import ClusterSpec
 
 __all__ = ["Clos"]
@@ -25,7 +25,7 @@ class Clos:
 
     def __post_init__(self) -> None:
         if self.oversubscription is not None:
-            positive(self, "oversubscription")
+            plausible(self, "oversubscription", 1e-3, 1e6, "0.001 to 1e6")
 
     def build(self, cluster: ClusterSpec) -> Fabric:
         out = cluster.scale_out

@@ -11,7 +11,7 @@ from xsim.plan.comm import Collective
 from xsim.plan.contracts import Site
 from xsim.plan.layout import even_pieces
 from xsim.plan.patterns import Steps, by_host, cycle, natural, units
-from xsim.spec.checks import at_least
+from xsim.spec.checks import at_least, at_most
 
 __all__ = ["Nvls"]
 
@@ -51,6 +51,7 @@ class Nvls:
 
     def __post_init__(self) -> None:
         at_least(self, "pieces", 1)
+        at_most(self, "pieces", 10_000)
 
     def expand(self, collective: Collective, site: Site) -> TransferGraph:
         fabric = site.fabric

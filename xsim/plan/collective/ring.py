@@ -11,7 +11,7 @@ from xsim.plan.contracts import Site
 from xsim.plan.layout import even_pieces
 from xsim.plan.patterns import chain, cycle, host_order, natural
 from xsim.plan.protocol import ProtocolChoice, under
-from xsim.spec.checks import at_least
+from xsim.spec.checks import at_least, at_most
 
 __all__ = ["Ring"]
 
@@ -36,7 +36,9 @@ class Ring:
 
     def __post_init__(self) -> None:
         at_least(self, "channels", 1)
+        at_most(self, "channels", 1_024)
         at_least(self, "pieces", 1)
+        at_most(self, "pieces", 10_000)
 
     def expand(self, collective: Collective, site: Site) -> TransferGraph:
         if collective.kind in {"all_to_all", "send_recv"}:

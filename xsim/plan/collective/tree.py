@@ -16,7 +16,7 @@ from xsim.plan.contracts import Site
 from xsim.plan.layout import even_pieces
 from xsim.plan.patterns import host_order, natural
 from xsim.plan.protocol import ProtocolChoice, under
-from xsim.spec.checks import at_least
+from xsim.spec.checks import at_least, at_most
 
 __all__ = ["Tree"]
 
@@ -45,6 +45,7 @@ class Tree:
 
     def __post_init__(self) -> None:
         at_least(self, "pieces", 1)
+        at_most(self, "pieces", 10_000)
 
     def expand(self, collective: Collective, site: Site) -> TransferGraph:
         return under(self.protocol, self._transfers(collective, site), site)

@@ -46,6 +46,8 @@ class Uniform:
         at_least(self, "pp", 1)
         at_least(self, "chunks", 1)
         at_least(self, "micro_batch", 1)
+        if self.zero not in range(4):
+            raise SpecError("zero", self.zero, "there is no such stage of ZeRO", "choose 0, 1, 2 or 3")
 
     def plan(self, scenario: Scenario, site: Site) -> DeploymentPlan:
         tp = self.tp or min(host.size for host in scenario.cluster.hosts)

@@ -12,7 +12,7 @@ from xsim.plan.halves import RingHalves
 from xsim.plan.launch import Choice, Job, greedy, improved
 from xsim.plan.layout import Layout, pieces
 from xsim.plan.tasks import UnitTask, least_loaded, shard_tasks, tile_tasks, workers
-from xsim.spec.checks import at_least, not_negative
+from xsim.spec.checks import at_least, at_most, not_negative
 
 __all__ = ["AlpaComm"]
 
@@ -44,6 +44,7 @@ class AlpaComm(RingHalves):
 
     def __post_init__(self) -> None:
         at_least(self, "trials", 1)
+        at_most(self, "trials", 10_000)
         not_negative(self, "evaluations")
 
     def move(self, source: Layout, target: Layout, site: Site) -> CommPlan:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xsim.errors import SpecError
-from xsim.plan.route import halves
+from xsim.plan.route import by_direction
 from xsim.plan.turns import check_one_chunk
 from xsim.plan.workload import Action
 
@@ -45,7 +45,7 @@ class DualPipe:
             *["W"] * (inner + 1),
         )
         nearer_first = 1 if stage < stages // 2 else -1
-        passing = [[(m, chunk) for m in half] for chunk, half in enumerate(halves(micro_batches, 2))]
+        passing = [[(m, chunk) for m in half] for chunk, half in enumerate(by_direction(micro_batches, 2))]
         return tuple(_numbered(steps, passing[::nearer_first]))
 
 
