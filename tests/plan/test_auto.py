@@ -90,6 +90,19 @@ def test_a_forecast_of_rings_is_what_the_network_takes(hosts: tuple[int, ...], s
     assert forecast_ps == pytest.approx(Flow().open(fabric, 0).solo(graph), rel=1e-2)
 
 
+@pytest.mark.parametrize("pieces", [1, 4, 64])
+def test_a_forecast_of_many_levels_is_what_the_network_takes(pieces: int) -> None:
+    """A chain of pieces, each behind the one before and behind the hop before."""
+    fabric = hosts_of(*[1] * 8)
+    collective = Collective("broadcast", tuple(range(8)), range(2**26), root=0)
+    graph = Ring(pieces=pieces, protocol="simple").expand(collective, StandInSite(fabric))
+
+    forecast = Forecast.of(graph, fabric)
+    assert forecast.level.max() == pieces + 6  # behind the launch, one for each piece and each further hop
+    forecast_ps = forecast.time_ps(graph.delay_ps, graph.wire_ppm)
+    assert forecast_ps == pytest.approx(Flow().open(fabric, 0).solo(graph), rel=1e-2)
+
+
 @pytest.mark.parametrize(
     ("kind", "crossings"), [("all_reduce", 14 / 8), ("all_gather", 7 / 8), ("all_to_all", 16 / 64)]
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.sim.traffic import star
 from tests.strategies import StandInSite
@@ -60,6 +62,28 @@ def test_a_port_has_one_piece_at_a_time(kind: CollectiveKind) -> None:
             other for other in range(row) if graph.src[other] == graph.src[row] or graph.dst[other] == graph.dst[row]
         ]
         assert before[row].issuperset(same)
+
+
+@given(
+    count=st.integers(2, 24),
+    pieces=st.integers(1, 6),
+    size=st.integers(1, 60),
+    kind=st.sampled_from(("all_reduce", "broadcast", "reduce")),
+)
+def test_a_send_waits_for_its_ports_and_its_data(count: int, pieces: int, size: int, kind: CollectiveKind) -> None:
+    """The last row before it from the same rank, the last to the same rank, and the last that brought its piece."""
+    root = None if kind == "all_reduce" else size % count
+    graph = Tree(pieces=pieces).expand(Collective(kind, tuple(range(count)), range(size), root=root), ALONE)
+    sent: dict[int, int] = {}
+    received: dict[int, int] = {}
+    brought: dict[tuple[int, int], int] = {}
+
+    for row, (src, dst, start) in enumerate(
+        zip(*(x.tolist() for x in (graph.src, graph.dst, graph.start)), strict=True)
+    ):
+        before = {sent.get(src), received.get(dst), brought.get((src, start))} - {None}
+        assert graph.predecessors(row).tolist() == sorted(wait for wait in before if wait is not None)
+        sent[src] = received[dst] = brought[dst, start] = row
 
 
 def test_a_tree_of_no_pieces_is_refused() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import COLUMNS, PAYLOAD_PPM, TransferGraph
 from xsim.plan.contracts import Site
-from xsim.spec.protocols import GenerationCosts, LinkClass, Mode, WireCost, generation
+from xsim.spec.protocols import LinkClass, Mode, WireCost, generation
 
 __all__ = ["FILL_STEPS", "ProtocolChoice", "RowCosts", "row_costs", "under", "with_costs"]
 
@@ -54,20 +54,22 @@ def row_costs(graph: TransferGraph, site: Site, modes: Sequence[Mode]) -> list[R
     best of 0, 0.5, 0.75 and 1 steps. Rows of a switch that sums take no more than their bytes; and over PCIe, many
     times slower than a device's memory, such copies hide behind the wire.
     """
-    generations = {rank: generation(site.device(rank).name) for rank in graph.ranks.tolist()}
-    base_ps = {rank: own.base_ps for rank, own in generations.items()}
+    devices = {rank: site.device(rank).name for rank in graph.ranks.tolist()}
+    base_ps = {rank: generation(name).base_ps for rank, name in devices.items()}
     ends = list(zip(graph.src.tolist(), graph.dst.tolist(), strict=True))
-    links = {pair: _link_class(site.fabric, *pair) for pair in set(ends)}
+    kind_of = {pair: _Kind.of(pair, site.fabric, devices) for pair in set(ends)}
+    number = {kind: place for place, kind in enumerate(dict.fromkeys(kind_of.values()))}
+    kinds = np.array([number[kind_of[pair]] for pair in ends], dtype=np.int64)
     steps_of = np.where(graph.cycle_len > 0, graph.rounds, _sends(graph))
-    copied = np.array([links[pair] == "scale_up" and base_ps.keys() >= set(pair) for pair in ends], dtype=bool)
+    copied = np.array([kind.copies for kind in number], dtype=bool)[kinds]
     fill = np.where(copied, (steps_of + FILL_STEPS) / np.maximum(steps_of, 1), 1.0)
     found = []
     for mode in modes:
-        steps = {pair: _step(pair, link, mode, generations) for pair, link in links.items()}
-        share = np.array([steps[pair].share for pair in ends])
+        steps = [kind.step(mode) for kind in number]
+        share = np.array([step.share for step in steps])[kinds]
         found.append(
             RowCosts(
-                delay_ps=np.array([steps[pair].delay_ps for pair in ends], dtype=np.int64),
+                delay_ps=np.array([step.delay_ps for step in steps], dtype=np.int64)[kinds],
                 wire_ppm=np.rint(fill / share * PAYLOAD_PPM).astype(np.int64),
                 base_ps=base_ps,
             )
@@ -111,19 +113,40 @@ def _sends(graph: TransferGraph) -> Ints:
     return found
 
 
-def _step(
-    ends: tuple[int, int], link: LinkClass | None, mode: Mode, generations: Mapping[int, GenerationCosts]
-) -> WireCost:
-    if link is None:
-        return WireCost(delay_ps=0, share=1)
-    own = [generations[rank] for rank in ends if rank in generations]  # a switch has none
-    used: Mode = "simple" if mode == "in_switch" and len(own) == len(ends) else mode
-    found = [costs.cost(link, used) for costs in own]
-    return WireCost(delay_ps=max(cost.delay_ps for cost in found), share=min(cost.share for cost in found))
+class _Kind(NamedTuple):
+    """All that the cost of a row depends on.
+
+    Attributes:
+        link: The slowest class of links on its way; none from a rank to itself.
+        devices: Of those of its ends that are ranks; a switch has none.
+    """
+
+    link: LinkClass | None
+    devices: tuple[str, ...]
+
+    @classmethod
+    def of(cls, ends: tuple[int, int], fabric: Fabric, devices: Mapping[int, str]) -> _Kind:
+        return cls(_link_class(fabric, *ends), tuple(devices[rank] for rank in ends if rank in devices))
+
+    @property
+    def between_ranks(self) -> bool:
+        return len(self.devices) == 2
+
+    @property
+    def copies(self) -> bool:
+        """Whether it takes steps that copy what a rank has itself."""
+        return self.link == "scale_up" and self.between_ranks
+
+    def step(self, mode: Mode) -> WireCost:
+        """The costlier of what its two ends ask for."""
+        if self.link is None:
+            return WireCost(delay_ps=0, share=1)
+        used: Mode = "simple" if mode == "in_switch" and self.between_ranks else mode
+        found = [generation(device).cost(self.link, used) for device in self.devices]
+        return WireCost(delay_ps=max(cost.delay_ps for cost in found), share=min(cost.share for cost in found))
 
 
 def _link_class(fabric: Fabric, src: int, dst: int) -> LinkClass | None:
-    """The slowest on the way; none from a rank to itself."""
     kinds = {fabric.links[link].kind for link in fabric.route(src, dst)}
     if not kinds:
         return None

@@ -44,8 +44,8 @@ class Auto:
             raise SpecError("protocols", self.protocols, "there is nothing to choose from", "name ll, ll128 or simple")
 
     def expand(self, collective: Collective, site: Site) -> TransferGraph:
-        offers = [offer for graph, modes in self._tried(collective, site) for offer in _offers(graph, modes, site)]
-        _, graph, costs = min(offers, key=lambda offer: offer[0])
+        offers = (offer for graph, modes in self._tried(collective, site) for offer in _offers(graph, modes, site))
+        _, graph, costs = min(offers, key=lambda offer: offer[0])  # no more than the best and the next in memory
         return with_costs(graph, costs) if graph.rows else graph
 
     def _tried(self, collective: Collective, site: Site) -> Iterator[tuple[TransferGraph, Sequence[Mode]]]:

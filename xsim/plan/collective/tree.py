@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from xsim.fabric.transfers import Rows, TransferGraph, concatenate, line
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim.fabric.transfers import PAYLOAD_PPM, TransferGraph, concatenate
 from xsim.plan.comm import Collective
 from xsim.plan.contracts import Site
 from xsim.plan.layout import even_pieces
@@ -54,34 +57,36 @@ class Tree:
         if len(ranks) == 1 or not collective.span:
             return concatenate((), (ranks,))
         spans = even_pieces(collective.span, min(2 * self.pieces, len(collective.span)))
-        halves = spans[: (len(spans) + 1) // 2], spans[(len(spans) + 1) // 2 :]
+        half = (len(spans) + 1) // 2
+        halves = range(half), range(half, len(spans))
         if collective.kind == "all_reduce":
             trees = _trees(order)
-            return concatenate(list(_rows([*_up(trees, halves), *_down(trees, halves)])), (ranks,))
+            return _graph(_then(_up(trees, halves), _down(trees, halves)), spans, ranks)
         root = ranks[collective.root or 0]
         first = order.index(root)
         trees = _trees(order[first + 1 :] + order[:first], root)
         sends = _down(trees, halves)
-        return concatenate(list(_rows(sends if collective.kind == "broadcast" else _backwards(sends))), (ranks,))
+        return _graph(sends if collective.kind == "broadcast" else _backwards(sends), spans, ranks)
 
 
 Parents = Mapping[int, int]  # of each rank of one tree; the root has none
 
 
-class _Send(NamedTuple):
-    """A piece on its way along an edge.
+Ints = NDArray[np.int64]
+
+
+class _Sends(NamedTuple):
+    """Pieces on their way along edges, in columns of length N.
 
     Attributes:
-        turn: Step in which it would start if all pieces were equal.
-        piece: (tree, number in it).
+        piece: Its number; those of the first tree come first.
+        add: 1 if the receiver adds, 0 if it overwrites.
     """
 
-    turn: int
-    src: int
-    dst: int
-    piece: tuple[int, int]
-    span: range
-    add: bool
+    src: Ints
+    dst: Ints
+    piece: Ints
+    add: Ints
 
 
 def _trees(order: Sequence[int], above: int | None = None) -> tuple[Parents, Parents]:
@@ -105,48 +110,57 @@ def _parent(place: int, count: int) -> int:
     return up if up < count else place ^ bit
 
 
-def _up(trees: Sequence[Parents], halves: Sequence[Sequence[range]]) -> list[_Send]:
+def _up(trees: Sequence[Parents], halves: Sequence[range]) -> _Sends:
     """Every child adds to its parent what it and those below it have."""
     colours = _colours(trees)
-    found: list[_Send] = []
+    edges: list[list[tuple[int, int, int]]] = []
     for number, parents in enumerate(trees):
         turns: dict[int, int] = {}
         below: defaultdict[int, int] = defaultdict(lambda: -1)  # the last turn in which something reaches a rank
         for child in reversed(_top_down(parents)):
             turns[child] = _next(below[child], colours[number, child])
             below[parents[child]] = max(below[parents[child]], turns[child])
-        found += _pipelined(
-            number, halves[number], [(t, child, parents[child]) for child, t in turns.items()], add=True
-        )
-    return sorted(found, key=lambda send: (send.turn, send.src))
+        edges.append([(turn, child, parents[child]) for child, turn in turns.items()])
+    return _pipelined(edges, halves, add=1)
 
 
-def _down(trees: Sequence[Parents], halves: Sequence[Sequence[range]]) -> list[_Send]:
+def _down(trees: Sequence[Parents], halves: Sequence[range]) -> _Sends:
     """Every parent hands on to its children what it has got."""
     colours = _colours(trees)
-    found: list[_Send] = []
+    edges: list[list[tuple[int, int, int]]] = []
     for number, parents in enumerate(trees):
         turns: dict[int, int] = {}
         for child in _top_down(parents):
             turns[child] = _next(turns.get(parents[child], -1), colours[number, child])
-        found += _pipelined(
-            number, halves[number], [(t, parents[child], child) for child, t in turns.items()], add=False
-        )
-    return sorted(found, key=lambda send: (send.turn, send.src))
+        edges.append([(turn, parents[child], child) for child, turn in turns.items()])
+    return _pipelined(edges, halves, add=0)
 
 
-def _backwards(sends: Sequence[_Send]) -> list[_Send]:
+def _pipelined(edges: Sequence[Sequence[tuple[int, int, int]]], halves: Sequence[range], *, add: int) -> _Sends:
+    """All pieces of each tree over all its edges, turn by turn, in which each edge has every second.
+
+    Args:
+        edges: Of each tree, the turn in which the first piece would start if all pieces were equal, src and dst.
+        halves: Of each tree, the numbers of its pieces.
+    """
+    columns = []
+    for own, pieces in zip(edges, halves, strict=True):
+        turn, src, dst = np.array(own, dtype=np.int64).T[:, :, np.newaxis]
+        later = np.arange(len(pieces))
+        columns.append(np.stack(np.broadcast_arrays(turn + 2 * later, src, dst, pieces.start + later)).reshape(4, -1))
+    turn, src, dst, piece = np.concatenate(columns, axis=1)
+    order = np.lexsort((src, turn))
+    return _Sends(src[order], dst[order], piece[order], np.full(len(order), add))
+
+
+def _then(first: _Sends, second: _Sends) -> _Sends:
+    return _Sends(*map(np.concatenate, zip(first, second, strict=True)))
+
+
+def _backwards(sends: _Sends) -> _Sends:
     """Last turn first, and every transfer the other way, as a sum."""
-    return [_Send(sends[-1].turn - turn, dst, src, piece, span, True) for turn, src, dst, piece, span, _ in sends[::-1]]
-
-
-def _pipelined(
-    tree: int, spans: Sequence[range], edges: Sequence[tuple[int, int, int]], *, add: bool
-) -> Iterator[_Send]:
-    """All pieces over all edges (turn of the first piece, src, dst); each edge has every second turn."""
-    for turn, src, dst in edges:
-        for number, span in enumerate(spans):
-            yield _Send(turn + 2 * number, src, dst, (tree, number), span, add)
+    src, dst, piece, add = (column[::-1] for column in sends)
+    return _Sends(dst, src, piece, np.ones_like(add))
 
 
 def _next(turn: int, colour: int) -> int:
@@ -189,12 +203,38 @@ def _colours(trees: Sequence[Parents]) -> dict[tuple[int, int], int]:
     return colours
 
 
-def _rows(sends: Sequence[_Send]) -> Iterator[tuple[Rows, Sequence[Sequence[int]]]]:
+def _graph(sends: _Sends, spans: Sequence[range], ranks: tuple[int, ...]) -> TransferGraph:
     """A send waits for the one before it from its source, the one before it to its target, and for its data."""
-    sent: dict[int, int] = {}
-    received: dict[int, int] = {}
-    arrived: dict[tuple[int, tuple[int, int]], int] = {}  # the last row that brought (rank, piece)
-    for row, send in enumerate(sends):
-        before = (sent.get(send.src), received.get(send.dst), arrived.get((send.src, send.piece)))
-        yield line(send.src, send.dst, send.span, add=send.add), [sorted({wait for wait in before if wait is not None})]
-        sent[send.src] = received[send.dst] = arrived[send.dst, send.piece] = row
+    src, dst, piece, add = sends
+    rows, nothing = len(src), np.zeros_like(src)
+    edges = np.array([(span.start, span.stop) for span in spans])[piece]
+    data = (place * len(spans) + piece for place in (dst, src))  # what a send brings, and what it must have
+    waits = np.sort((_last(src, src), _last(dst, dst), _last(*data)), axis=0).T
+    kept = np.diff(waits, axis=1, prepend=-1) > 0  # neither none nor twice the same
+    return TransferGraph(
+        src=src,
+        dst=dst,
+        start=edges[:, 0],
+        stop=edges[:, 1],
+        add=add,
+        rounds=np.ones_like(src),
+        add_rounds=nothing,
+        cycle_base=np.arange(rows),
+        cycle_len=nothing,
+        delay_ps=nothing,
+        wire_ppm=np.full(rows, PAYLOAD_PPM),
+        pred_ptr=np.cumsum([0, *kept.sum(axis=1)]),
+        pred=waits[kept],
+        ranks=np.array(sorted(ranks)),
+        party=np.zeros(len(ranks), dtype=np.int64),
+        parties=1,
+    )
+
+
+def _last(given: Ints, wanted: Ints) -> Ints:
+    """Of each row, the last row before it whose ``given`` is its ``wanted``; -1 without. Both are of length N."""
+    rows = np.arange(len(given))
+    known = np.sort(given * len(given) + rows)
+    place = np.searchsorted(known, wanted * len(given) + rows) - 1
+    value, row = np.divmod(known[place], len(given))
+    return np.where((place >= 0) & (value == wanted), row, -1)
