@@ -22,7 +22,7 @@ CASE_COLUMNS = (
     *("reshard", "point", "seed", "batch"),
 )
 ALWAYS = ("cluster", "model")
-SHOWN_OF_FAILURE = ("cluster", "model", "deployment", "reshard", "network", "point")
+SHOWN_OF_FAILURE = ("cluster", "model", "deployment", "reshard", "network", "point")  # others where they vary
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,13 @@ def compare(table: pa.Table, by: str | None = None) -> Comparison:
 
 def failures(table: pa.Table) -> list[Failure]:
     """The runs that did not end well, by status and reason, most frequent first."""
+    rows: list[Row] = table.to_pylist()
+    varying = {name for name in COMPARED if len({row[name] for row in rows}) > 1}
+    named = [name for name in CASE_COLUMNS if name in SHOWN_OF_FAILURE or name in varying]
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for row in table.to_pylist():
+    for row in rows:
         if row["status"] != "ok":
-            shown = (_shown(row[name]) for name in SHOWN_OF_FAILURE)
+            shown = (_shown(row[name]) for name in named)
             groups[row["status"], row["reason"]].append("/".join(filter(None, shown)))
     found = [Failure(status, reason, len(runs), runs[0]) for (status, reason), runs in groups.items()]
     return sorted(found, key=lambda failure: (-failure.count, failure.status, failure.reason))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,6 +122,8 @@ class Selection:
 def select(folder: str | os.PathLike[str], *, everything: bool = False) -> Selection:
     """The runs that the last sweep in ``folder`` asked for, in its order; with ``everything`` all of its version.
 
+    A run that an earlier sweep left there has the names and labels under which the last one asked for it.
+
     Raises:
         SpecError: There is no run.
     """
@@ -129,16 +131,37 @@ def select(folder: str | os.PathLike[str], *, everything: bool = False) -> Selec
     sweep = read_json(Path(folder) / SWEEP)
     current = versions.filter(pc.equal(versions["code"], sweep["code"])) if "code" in sweep else versions
     older = versions.num_rows - current.num_rows
-    if everything or "points" not in sweep:
+    points = sweep.get("points")
+    if points is None:
         return Selection(current, 0, older)
-    table = rows_of(current, [point["key"] for point in sweep["points"]])
+    if everything:
+        return Selection(_named_by(current, points), 0, older)
+    table = rows_of(current, points)
     return Selection(table, current.num_rows - table.num_rows, older)
 
 
-def rows_of(table: pa.Table, keys: Iterable[str]) -> pa.Table:
-    """The rows of ``keys``, in their order; a key without a row is passed over."""
+def rows_of(table: pa.Table, points: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The rows of ``points``, in their order, under the names that they give; one without a row is passed over.
+
+    Args:
+        table: One row per run.
+        points: Per run its ``key``, and by column what names it.
+    """
     position = {key: index for index, key in enumerate(table["key"].to_pylist())}
-    return table.take(pa.array([position[key] for key in keys if key in position], pa.int64()))
+    found = [position[point["key"]] for point in points if point["key"] in position]
+    return _named_by(table.take(pa.array(found, pa.int64())), points)
+
+
+def _named_by(table: pa.Table, points: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """``table`` with what ``points`` say in the rows of their keys: equal runs may go by several names."""
+    asked = {point["key"]: point for point in points}
+    given = [asked.get(key, {}) for key in table["key"].to_pylist()]
+    for index, field in enumerate(table.schema):
+        if any(field.name in names for names in given):
+            stored = table[field.name].to_pylist()
+            values = [names.get(field.name, value) for names, value in zip(given, stored, strict=True)]
+            table = table.set_column(index, field, pa.array(values, field.type))
+    return table
 
 
 def _loose(folder: Path, compacted: set[str]) -> Iterator[pa.Table]:

@@ -13,6 +13,7 @@ from runners.compose import Composer, Plain, delete, place, session
 from runners.grid import Choice, Grid, expand, grid_from_plain, pin
 from runners.inputs import INPUT_KEYS, code_hash, key_of, read, resolved
 from runners.settings import SETTING_KEYS, Settings
+from runners.titles import spelled, title
 from xsim.errors import SpecError
 from xsim.families import FAMILIES
 
@@ -47,9 +48,12 @@ class Point:
     @property
     def title(self) -> str:
         """Short, for people."""
-        shown = ("cluster", "model", "deployment", "schedule", "reshard", "network")
-        named = "/".join(str(self.labels[label]) for label in shown if self.labels[label] is not None)
-        return "/".join(filter(None, (named, self.choice, f"s{self.seed}")))
+        return title(self.labels, self.choice, batch=self.batch, seed=self.seed)
+
+    @property
+    def named(self) -> dict[str, object]:
+        """Its key, and what names it, by column of the results."""
+        return {"key": self.key, **self.labels, "point": self.choice, "seed": self.seed}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +241,7 @@ def _choice(values: Sequence[Setting], more: dict[str, object]) -> str:
     """What distinguishes a point beside its options and the columns of its own."""
     fixed = {setting.key: setting.values[0] for setting in values if setting.values}
     deleted = [f"~{setting.key}" for setting in values if not setting.values]
-    shown = [f"{key}={value}" for key, value in (fixed | more).items() if key not in OWN_COLUMN]
+    shown = [f"{key}={spelled(value)}" for key, value in (fixed | more).items() if key not in OWN_COLUMN]
     return ", ".join([*shown, *deleted])
 
 

@@ -33,7 +33,7 @@ _IDENTITY = (
     ("status", "text", "", "ok, failed, timeout, crashed, out_of_memory, does_not_fit or invalid"),
     ("reason", "text", "", "why the status is not ok"),
     *((label, "text", "", f"name of the {label} option") for label in LABELS),
-    ("point", "text", "", "what else was set or varied: model.seq_len=2048"),
+    ("point", "text", "", "what else the sweep that ran it set or varied: model.seq_len=2048"),
     ("seed", "int", "1", "of everything random"),
     ("batch", "int", "1", "samples per iteration"),
 )
@@ -102,9 +102,9 @@ class Store:
         """How many rows another version of the simulator than ``code`` wrote."""
         return sum(other != code for other in self._all()["code"].to_pylist())
 
-    def rows(self, keys: Iterable[str]) -> pa.Table:
-        """The rows of ``keys``, in their order."""
-        return rows_of(self._all(), keys)
+    def rows(self, points: Iterable[Point]) -> pa.Table:
+        """The rows of ``points``, in their order and under their names, whichever sweep wrote them."""
+        return rows_of(self._all(), [point.named for point in points])
 
     def begin(self, asked: Mapping[str, object], again: Collection[str]) -> None:
         """Note what was asked, and remove what dead writers left.

@@ -77,13 +77,13 @@ def _run_claimed(plan: Plan, argv: Sequence[str]) -> int:
     known = store.known()
     missing = [point for point in plan.points if _is_due(known.get(point.key), retry=plan.settings.retry_failed)]
     due = {point.key for point in missing}
-    there = [point.key for point in plan.points if point.key not in due]
+    there = [point for point in plan.points if point.key not in due]
     _announce(plan, store, len(there))
     store.begin(_asked(plan, argv), again=[point.key for point in missing if point.key in known])
-    before = Counter(known[key] for key in there)
+    before = Counter(known[point.key] for point in there)
     with _tracker(plan, store, there, to_run=len(missing)) as tracker:
         interrupted = _run_missing(plan, store, missing, before, tracker)
-        rows = store.rows(point.key for point in plan.points)
+        rows = store.rows(plan.points)
         failed = any(status in FAILURES for status in rows["status"].to_pylist())
         if tracker is not None:
             tracker.status = "KILLED" if interrupted else "FAILED" if failed else "FINISHED"
@@ -115,7 +115,7 @@ def _asked(plan: Plan, argv: Sequence[str]) -> dict[str, object]:
         "code": plan.points[0].code,
         "python": sys.version.split()[0],
         "versions": {name: _version(name) for name in packages},
-        "points": [{"key": p.key, **p.labels, "point": p.choice, "seed": p.seed} for p in plan.points],
+        "points": [point.named for point in plan.points],
     }
 
 
@@ -127,7 +127,7 @@ def _version(package: str) -> str | None:
 
 
 @contextmanager
-def _tracker(plan: Plan, store: Store, there: Sequence[str], to_run: int) -> Iterator[Tracker | None]:
+def _tracker(plan: Plan, store: Store, there: Sequence[Point], to_run: int) -> Iterator[Tracker | None]:
     """Where rows are logged; rows that an interrupted sweep left unlogged come first."""
     from runners.track import Tracker, tracked
 
@@ -138,7 +138,7 @@ def _tracker(plan: Plan, store: Store, there: Sequence[str], to_run: int) -> Ite
     identity = hashlib.sha256("\n".join(sorted(point.key for point in plan.points)).encode()).hexdigest()[:16]
     tracker = Tracker(uri=uri, grid=plan.name, sweep=identity, folder=store.folder, code=plan.points[0].code)
     logged = tracked(store.folder, uri)
-    untracked = [key for key in there if key not in logged]
+    untracked = [point for point in there if point.key not in logged]
     with closing(tracker):
         if untracked or to_run:
             tracker.start()

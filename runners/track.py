@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from analysis.tables import read_json
 from runners.options import LABELS
 from runners.settings import sqlite_file
+from runners.titles import title
 from xsim.metrics import COLUMNS
 
 if TYPE_CHECKING:
@@ -186,8 +187,8 @@ def _is_of(run: Run, row: Row) -> bool:
 
 
 def _title(row: Row) -> str:
-    named = [row[name] for name in ("cluster", "model", "schedule", "reshard", "network", "point")]
-    return "/".join([*(str(name) for name in named if name), f"s{row['seed']}"])
+    labels = {label: None if row[label] is None else str(row[label]) for label in LABELS}
+    return title(labels, str(row["point"]), batch=int(str(row["batch"])), seed=int(str(row["seed"])))
 
 
 def _client(uri: str) -> MlflowClient:

@@ -106,6 +106,14 @@ def test_failures_are_grouped() -> None:
     ]
 
 
+def test_a_failure_is_named_by_every_choice_that_varies() -> None:
+    rows = [{"collective": name, "status": "failed", "reason": name} for name in ("ring", "tree")]
+
+    examples = [failure.example for failure in failures(table(*rows))]
+
+    assert examples == [f"same/same/same/same/{name}/same/same" for name in ("ring", "tree")]
+
+
 def test_nothing_to_compare_is_fine() -> None:
     out = io.StringIO()
 

@@ -123,6 +123,24 @@ def test_every_grid_ends_in_tables_and_a_figure(
     assert f"analysis.compare {out / grid}\n" in shown
 
 
+def test_a_reused_run_is_compared_under_the_names_of_the_new_sweep(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pool, "finished", in_process)
+    common = ["network=analytic", "tracking=none"]
+    assert sweep.main(["reshard=lcm", "deployment.zero=0,1", *common]) == 0
+    capsys.readouterr()
+
+    assert sweep.main(["reshard=lcm,hetauto", *common]) == 0
+    swept = capsys.readouterr().out
+    assert compare.main([str(out / "adhoc")]) == 0
+
+    for shown in (swept, capsys.readouterr().out):
+        header = shown.splitlines()[1].replace(" ", "")
+        assert header == "|cluster|model|lcm|hetauto|fastest|slowest|"
+        assert "deployment.zero" not in shown
+
+
 def test_runs_of_a_deleted_database_leave_nothing(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "finished", in_process)
     left = out / "mlflow-artifacts" / "adhoc" / "some run" / "artifacts" / "config.json"

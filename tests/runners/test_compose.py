@@ -155,6 +155,44 @@ def test_a_title_says_what_was_set() -> None:
     assert point.title == "fig4/llama2_7b/fig4_7b/one_f_one_b/lcm/analytic/model.seq_len=1024, memory=report/s3"
 
 
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [
+        ("", "fig4/llama2_7b/fig4_7b/one_f_one_b/lcm/flow/s0"),
+        (
+            "collective=ring compute=roofline topology=clos planner=given",
+            "fig4/llama2_7b/fig4_7b/one_f_one_b/lcm/flow/s0",
+        ),
+        ("collective=nvls topology=rail", "fig4/llama2_7b/fig4_7b/one_f_one_b/lcm/nvls/rail/flow/s0"),
+        (
+            "topology=rail topology.pxn=true",
+            "fig4/llama2_7b/fig4_7b/one_f_one_b/lcm/rail/flow/topology.pxn=true/s0",
+        ),
+        ("planner=uniform deployment=null batch=60", "fig4/llama2_7b/uniform/one_f_one_b/lcm/flow/b60/s0"),
+        ("timeout_s=null network.reuse=false", "fig4/llama2_7b/fig4_7b/one_f_one_b/lcm/flow/network.reuse=false/s0"),
+    ],
+)
+def test_a_title_names_what_is_not_the_default(words: str, title: str) -> None:
+    (point,) = plan_single(read_command(words.split(), "")).points
+
+    assert point.title == title
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "collective=ring,nvls topology=clos,rail network=flow,analytic",
+        "schedule=one_f_one_b,gpipe reshard=lcm,star seed=0,1 verify=true,false",
+        "planner=uniform deployment=null batch=60,120 planner.sequence_parallel=true,false",
+        "deployment.zero=0,1 deployment.bucket=null,25MB",
+    ],
+)
+def test_every_point_of_a_sweep_has_a_title_of_its_own(words: str) -> None:
+    points = plan_sweep(read_command(words.split(), "")).points
+
+    assert len({point.title for point in points}) == len(points) == 2 ** words.count(",")
+
+
 def test_the_example_grid_has_48_points() -> None:
     points = plan_sweep(read_command(["+grid=hetero_llama"], "")).points
 

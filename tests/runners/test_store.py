@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -151,6 +152,24 @@ def test_only_what_was_asked_last_is_selected_and_in_its_order(tmp_path: Path) -
         "1 row of an earlier version of the simulator hidden",
     ]
     assert select(tmp_path, everything=True).table["key"].to_pylist() == ["bb22", "cc33", "dd44"]
+
+
+def test_a_reused_run_has_the_names_of_the_sweep_that_asked_last(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    first = replace(point("aa11"), choice="deployment.zero=0", labels={**point("aa11").labels, "deployment": None})
+    for each in (first, replace(point("bb22"), choice="deployment.zero=1")):
+        store.write(row_of(each, outcome(), worker=0, attempt=1))
+    asked = [point("aa11")]
+    store.begin({"code": "c1", "points": [each.named for each in asked]}, again=())
+
+    everything = select(tmp_path, everything=True).table.to_pylist()
+
+    assert store.rows(asked).equals(select(tmp_path).table)
+    assert [(row["key"], row["point"], row["deployment"]) for row in store.rows(asked).to_pylist()] == [
+        ("aa11", "", "some")
+    ]
+    assert {row["key"]: row["point"] for row in everything} == {"aa11": "", "bb22": "deployment.zero=1"}
+    assert store.rows(asked).schema.equals(SCHEMA, check_metadata=True)
 
 
 @pytest.mark.parametrize("name", ["part-000001.parquet", "manifest.json"])

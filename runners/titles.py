@@ -1,0 +1,56 @@
+"""What a run is called: on the screen, in a list of points and in MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from runners.options import CONF
+
+__all__ = ["spelled", "title"]
+
+ALWAYS = ("cluster", "model", "deployment", "schedule", "reshard", "network")
+ORDER = (
+    *("cluster", "model", "deployment", "planner", "schedule", "reshard"),
+    *("collective", "compute", "topology", "network"),
+)
+
+
+def title(labels: Mapping[str, str | None], choice: str, *, batch: int, seed: int) -> str:
+    """Options, then what else was chosen: short, and another one for every point of a sweep.
+
+    Args:
+        labels: Option name per group of an experiment; of those outside ``ALWAYS`` a default is not named.
+        choice: What else was set or varies, as text.
+        batch: Samples per iteration; named where no deployment fixes it.
+        seed: Of everything random.
+    """
+    named = (labels[group] for group in ORDER if group in ALWAYS or labels[group] != _usual()[group])
+    free_batch = f"b{batch}" if labels["deployment"] is None else ""
+    return "/".join(part for part in (*named, choice, free_batch, f"s{seed}") if part)
+
+
+def spelled(value: object) -> str:
+    """``value`` as it is typed on the command line.
+
+    >>> spelled(True), spelled(None), spelled([1, False]), spelled(2.5), spelled("25 MB")
+    ('true', 'null', '[1,false]', '2.5', '25 MB')
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{','.join(map(spelled, value))}]"
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{key}:{spelled(entry)}' for key, entry in value.items())}}}"
+    return str(value)
+
+
+@cache
+def _usual() -> Mapping[str, str]:
+    """The option of every group that a command which names none gets."""
+    import yaml
+
+    defaults = yaml.safe_load((CONF / "config.yaml").read_text())["defaults"]
+    return {group: option for entry in defaults if isinstance(entry, dict) for group, option in entry.items()}
