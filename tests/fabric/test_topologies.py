@@ -333,7 +333,7 @@ def test_oversubscription_sets_the_uplinks_by_the_nics_below() -> None:
 
 
 def test_an_impossible_oversubscription_is_refused() -> None:
-    with pytest.raises(SpecError, match="oversubscription = 0: it is not within 0.001 to 1e6"):
+    with pytest.raises(SpecError, match=r"oversubscription = 0: it is not within 0\.001 to 1e6"):
         Clos(oversubscription=0)
 
 
