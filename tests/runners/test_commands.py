@@ -210,3 +210,28 @@ def test_a_port_in_use_is_named(folder: Path, capsys: pytest.CaptureFixture[str]
         assert ui.main(["--port", str(port)]) == 2
 
     assert f"port = {port}: Address already in use; choose another: --port {port + 1}" in capsys.readouterr().err
+
+
+def test_the_server_is_announced_before_it_answers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "outputs").mkdir()
+    (folder / "outputs" / "mlflow.db").touch()
+    monkeypatch.setattr("os.execve", lambda *_: None)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    ui.main(["--port", str(port)])
+
+    assert f"starting MLflow on http://127.0.0.1:{port}" in capsys.readouterr().err
+
+
+def test_setting_up_is_announced(folder: Path) -> None:
+    root = Path(run.__file__).parent.parent
+    words = ["make", "--dry-run", "--directory", str(root), "install", f"VENV={folder / 'venv'}"]
+
+    lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    commands = [line for line in lines if not line.startswith("make")]
+    assert commands[0].startswith("echo 'setting up")
