@@ -122,6 +122,7 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
     assert "GB |" in shown
     assert "% |" in shown
     assert f"runners.sweep network=analytic out=here reshard={','.join(names('reshard'))}\n" in shown
+    assert max(len(line) for line in shown.splitlines() if line.startswith("|")) <= 120
     (detail,) = (folder / "here" / "run" / "detail").iterdir()
     assert sorted(path.name for path in detail.iterdir()) == [
         "exchanges.parquet",
