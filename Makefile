@@ -13,6 +13,7 @@ help:  ## list the commands
 install: $(STAMP)  ## create the virtual environment and install pinned dependencies
 
 $(STAMP): pyproject.toml constraints.txt
+	@echo 'setting up $(VENV): Python packages are downloaded and installed, which takes a few minutes'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@

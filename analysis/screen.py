@@ -1,6 +1,6 @@
 """Tables for people: drawn on a terminal, Markdown elsewhere, so that a log stays readable and can be pasted.
 
-No cell is ever cut: where the terminal is too narrow texts fold, and numbers stay whole.
+No cell is ever cut: where the terminal is too narrow, and long ones elsewhere, texts fold; numbers stay whole.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ __all__ = ["counted", "decimals", "fits", "print_table"]
 
 DIGITS = 4
 PLAIN_WIDTH = 240  # where no terminal folds lines
+TEXT_WIDTH = 64  # of a column of texts there
 
 
 def print_table(
@@ -77,7 +78,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Colle
             widest = max(map(len, (name, *(row[index] for row in rows))))
             table.add_column(Text(name), justify="right", no_wrap=True, min_width=widest)
         else:
-            table.add_column(Text(name), overflow="fold")
+            table.add_column(Text(name), overflow="fold", max_width=None if drawn else TEXT_WIDTH)
     for row in rows:
         table.add_row(*map(Text, row))
     return table

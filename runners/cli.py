@@ -6,7 +6,7 @@ import argparse
 import itertools
 import shlex
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Literal
 from analysis.command import Parser
 from runners import options
 from runners.grid import LIMIT, too_many
+from runners.members import described
 from runners.user_files import check_user_files
 from xsim.errors import SpecError
+from xsim.families import FAMILIES
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -155,9 +157,31 @@ def _epilog(config_dirs: tuple[Path, ...]) -> str:
         *("groups (group=option):", *_entries(groups), ""),
         *("presets:", *_entries(presets), ""),
         *("keys (key=value):", *_entries(options.ROOT), ""),
-        "Keys inside a group are set with a dot: model.seq_len=2048",
+        *("members of the families, and their options as they are if nothing is said:", *_members(), ""),
+        *("keys that a deployment may leave unwritten:", *_options(options.unwritten()), ""),
+        "All keys inside a group are set with a dot: model.seq_len=2048",
     ]
     return "\n".join(parts)
+
+
+def _members() -> Iterator[str]:
+    """A paragraph per member: what it is, and its options."""
+    for family in FAMILIES:
+        yield f" {family}"
+        for member in described(family):
+            yield from _entries({member.name: member.about})
+            yield from _options(member.options)
+
+
+def _options(words: Sequence[str]) -> list[str]:
+    return textwrap.wrap(
+        " ".join(words),
+        HELP_WIDTH,
+        initial_indent="      ",
+        subsequent_indent="      ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def _entries(texts: Mapping[str, str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -24,8 +25,10 @@ __all__ = [
     "check_member_option",
     "near",
     "offered",
+    "spelled",
     "spelled_out",
     "store_members",
+    "unwritten",
 ]
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
@@ -58,6 +61,15 @@ def offered(group: str, config_dirs: Iterable[Path] = ()) -> tuple[str, ...]:
     found = {path.stem for root in (CONF, *config_dirs) for path in (root / group).glob("*.yaml")}
     members = families.names(group) if group in families.FAMILIES else ()
     return tuple(sorted({*found, *members}))
+
+
+def unwritten() -> tuple[str, ...]:
+    """What a deployment may leave unwritten, as it is typed and with the values that it then has."""
+    usual = {field.name: field.default for field in dataclasses.fields(DeploymentPlan)}
+    fields = text_fields(DeploymentPlan).items()
+    return tuple(
+        f"deployment.{name}={spelled(usual[f.attribute])}" for name, f in fields if not f.required and name != "name"
+    )
 
 
 def store_members() -> None:
@@ -115,6 +127,23 @@ def near(name: object, known: Iterable[str]) -> str:
     """``did you mean flow? `` or nothing."""
     found = difflib.get_close_matches(str(name), list(known), n=1)
     return f"did you mean {found[0]}? " if found else ""
+
+
+def spelled(value: object) -> str:
+    """``value`` as it is typed on the command line.
+
+    >>> spelled(True), spelled(None), spelled([1, False]), spelled(2.5), spelled("25 MB")
+    ('true', 'null', '[1,false]', '2.5', '25 MB')
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(spelled, value))}]"
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{key}:{spelled(entry)}' for key, entry in value.items())}}}"
+    return str(value)
 
 
 def _options(family: str, name: str) -> Mapping[str, object]:

@@ -13,7 +13,7 @@ from runners.compose import Composer, Plain, delete, place, session
 from runners.grid import Choice, Grid, expand, grid_from_plain, pin
 from runners.inputs import INPUT_KEYS, code_hash, key_of, read, resolved
 from runners.settings import SETTING_KEYS, Settings
-from runners.titles import spelled, title
+from runners.titles import title
 from xsim.errors import SpecError
 from xsim.families import FAMILIES
 
@@ -241,7 +241,7 @@ def _choice(values: Sequence[Setting], more: dict[str, object]) -> str:
     """What distinguishes a point beside its options and the columns of its own."""
     fixed = {setting.key: setting.values[0] for setting in values if setting.values}
     deleted = [f"~{setting.key}" for setting in values if not setting.values]
-    shown = [f"{key}={spelled(value)}" for key, value in (fixed | more).items() if key not in OWN_COLUMN]
+    shown = [f"{key}={options.spelled(value)}" for key, value in (fixed | more).items() if key not in OWN_COLUMN]
     return ", ".join([*shown, *deleted])
 
 

@@ -18,6 +18,7 @@ __all__ = ["Count", "Progress", "progress"]
 
 LINE_EVERY_S = 10.0
 LINE_EVERY_SHARE = 0.1
+KNOWN_SHARE = 0.1  # of the points: enough to expect how long the rest takes
 
 
 @dataclass(slots=True)
@@ -53,9 +54,13 @@ class Count:
 
     @property
     def eta_s(self) -> float | None:
-        """Expected seconds to the end: the mean of the points so far, without the first, slow one of each worker."""
+        """Expected seconds to the end: the mean of the points so far, without the first, slow one of each worker.
+
+        Absent until every worker has ended a point, or a tenth of all has: a few points say little about the rest.
+        """
         known = self._later_s or list(self._first_s.values())
-        return statistics.fmean(known) * self.left / self.workers if known else None
+        early = len(self._first_s) < self.workers and self.done.total() < KNOWN_SHARE * self.total
+        return None if early or not known else statistics.fmean(known) * self.left / self.workers
 
     def __str__(self) -> str:
         states = ", ".join(f"{count} {status}" for status, count in sorted(self.done.items())) or "none yet"

@@ -7,7 +7,7 @@ from functools import cache
 
 from runners.options import CONF
 
-__all__ = ["spelled", "title"]
+__all__ = ["title"]
 
 ALWAYS = ("cluster", "model", "deployment", "schedule", "reshard", "network")
 ORDER = (
@@ -28,23 +28,6 @@ def title(labels: Mapping[str, str | None], choice: str, *, batch: int, seed: in
     named = (labels[group] for group in ORDER if group in ALWAYS or labels[group] != _usual()[group])
     free_batch = f"b{batch}" if labels["deployment"] is None else ""
     return "/".join(part for part in (*named, choice, free_batch, f"s{seed}") if part)
-
-
-def spelled(value: object) -> str:
-    """``value`` as it is typed on the command line.
-
-    >>> spelled(True), spelled(None), spelled([1, False]), spelled(2.5), spelled("25 MB")
-    ('true', 'null', '[1,false]', '2.5', '25 MB')
-    """
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return f"[{','.join(map(spelled, value))}]"
-    if isinstance(value, dict):
-        return f"{{{','.join(f'{key}:{spelled(entry)}' for key, entry in value.items())}}}"
-    return str(value)
 
 
 @cache

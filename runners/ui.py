@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
             "folder", str(given.folder), "it holds no mlflow.db", "run a sweep first, or name its out folder"
         )
     _check_free(given.port)
-    tell(f"MLflow on http://{HOST}:{given.port}")
+    tell(f"starting MLflow on http://{HOST}:{given.port}; it answers after some seconds, Ctrl-C ends it")
     command = ["ui", "--backend-store-uri", given.uri or default_uri(folder), "--host", HOST]
     command += ["--port", str(given.port), "--workers", "1"]
     environment = os.environ | ENVIRONMENT | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}

@@ -122,6 +122,7 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
     assert "GB |" in shown
     assert "% |" in shown
     assert f"runners.sweep network=analytic out=here reshard={','.join(names('reshard'))}\n" in shown
+    assert max(len(line) for line in shown.splitlines() if line.startswith("|")) <= 120
     (detail,) = (folder / "here" / "run" / "detail").iterdir()
     assert sorted(path.name for path in detail.iterdir()) == [
         "exchanges.parquet",
@@ -190,7 +191,10 @@ def test_help_is_quick_and_lists_groups(command: str, folder: Path) -> None:
         env={"PYTHONPATH": str(Path(run.__file__).parent.parent), "PATH": "/usr/bin:/bin"},
     )
 
-    assert f"reshard: {', '.join(names('reshard'))}" in " ".join(found.stdout.split())
+    words = " ".join(found.stdout.split())
+    for text in ("uniform: Equal stages", "planner.tp=0 planner.pp=1", "reshard.pieces=64", "deployment.zero=0"):
+        assert text in words
+    assert f"reshard: {', '.join(names('reshard'))}" in words
     assert time.perf_counter() - started < 5, "it takes 0.2 s on an idle machine"
     assert max(map(len, found.stdout.splitlines())) <= 100
     assert not list(folder.iterdir())
@@ -207,3 +211,28 @@ def test_a_port_in_use_is_named(folder: Path, capsys: pytest.CaptureFixture[str]
         assert ui.main(["--port", str(port)]) == 2
 
     assert f"port = {port}: Address already in use; choose another: --port {port + 1}" in capsys.readouterr().err
+
+
+def test_the_server_is_announced_before_it_answers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "outputs").mkdir()
+    (folder / "outputs" / "mlflow.db").touch()
+    monkeypatch.setattr("os.execve", lambda *_: None)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    ui.main(["--port", str(port)])
+
+    assert f"starting MLflow on http://127.0.0.1:{port}" in capsys.readouterr().err
+
+
+def test_setting_up_is_announced(folder: Path) -> None:
+    root = Path(run.__file__).parent.parent
+    words = ["make", "--dry-run", "--directory", str(root), "install", f"VENV={folder / 'venv'}"]
+
+    lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    commands = [line for line in lines if not line.startswith("make")]
+    assert commands[0].startswith("echo 'setting up")
