@@ -14,13 +14,13 @@ least, under any contention, is the time of the computations and of those collec
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.workload import Body, Collect, Move, Program, Workload
+from xsim.plan.workload import Body, Collect, Move, Program, Sync, Workload
 from xsim.sim.course import Course
 
 __all__ = ["Folding"]
@@ -52,7 +52,7 @@ class Folding:
         self._open = [len(sync.programs) for sync in workload.syncs]
         meetings = _Meetings(workload, fabric, contends=contends)
         self._crowded = meetings.crowded
-        self._rival_syncs = meetings.syncs
+        self._rival_syncs = {index: _in_turn(syncs, workload) for index, syncs in meetings.syncs.items()}
         self._next_end_ps = _next_ends_ps(workload, self._before_ps)
         self._met_by = meetings.met_by
         self._rival_moves = {
@@ -72,8 +72,11 @@ class Folding:
         quiet_ps = min(self._touching_ps[program].values(), default=_NEVER_PS)
         for source, next_end_ps, lead_ps in self._rival_moves.get(program, ()):
             quiet_ps = min(quiet_ps, self._origin_ps[source] + next_end_ps[self._number[source]] + lead_ps)
-        for sync in self._rival_syncs.get(program, ()):
-            quiet_ps = min(quiet_ps, self._earliest_ps(sync))
+        for turns in self._rival_syncs.get(program, ()):
+            while turns and not self._open[turns[0]]:
+                turns.popleft()
+            if turns:
+                quiet_ps = min(quiet_ps, self._earliest_ps(turns[0]))
         return max(quiet_ps, now_ps)
 
     def stands(self, program: int, number: int, least_ps: int, at_ps: int) -> None:
@@ -100,13 +103,19 @@ class Folding:
         self._open[sync] -= 1
 
     def _earliest_ps(self, sync: int) -> int:
-        """Before this instant ``sync`` moves no byte; never again if it is over."""
-        if not self._open[sync]:
-            return _NEVER_PS
+        """Before this instant ``sync``, which is not over, moves no byte."""
         return min(
             self._origin_ps[program] + self._ready_ps[program][sync] if joined is None else joined
             for program, joined in zip(self._syncs[sync].programs, self._joined_ps[sync], strict=True)
         )
+
+
+def _in_turn(syncs: Iterable[int], workload: Workload) -> tuple[deque[int], ...]:
+    """``syncs`` bucket by bucket, in the order of their micro-batches, in which every member comes to them."""
+    turns: defaultdict[Sync, deque[int]] = defaultdict(deque)  # of one bucket they are one and the same
+    for number in syncs:
+        turns[workload.syncs[number]].append(number)
+    return tuple(turns.values())
 
 
 class _Meetings:

@@ -36,9 +36,11 @@ class Syncs:
         self._ends: dict[tuple[int, bool], list[Due]] = defaultdict(list)
         self._gathers: dict[int, list[int]] = defaultdict(list)
         self._turns: dict[int, deque[int]] = defaultdict(deque)
+        self._member: dict[tuple[int, int], int] = {}
         self.waiting: dict[tuple[int, int], Due] = {}
         for number, sync in enumerate(workload.syncs):
             for member, program in enumerate(sync.programs):
+                self._member[number, program] = member
                 end = self.waiting[self._handles[number], member] = Due(env)
                 end.callbacks.append(partial(self._left, number, member))
                 self._ends[program, sync.does == "gather"].append(end)
@@ -58,7 +60,7 @@ class Syncs:
 
     def release(self, number: int, program: int, at_ps: int) -> None:
         """``program`` has what it gives to sync ``number`` from ``at_ps`` on, which may lie ahead."""
-        member = self._workload.syncs[number].programs.index(program)
+        member = self._member[number, program]
         self._log.released_ps[number][member] = at_ps
         if not self._workload.serial_sync or self._turns[program][0] == number:
             self._join(number, member, at_ps)
@@ -82,7 +84,7 @@ class Syncs:
         turns = self._turns[program]
         turns.popleft()
         if turns:
-            member = self._workload.syncs[turns[0]].programs.index(program)
+            member = self._member[turns[0], program]
             released_ps = self._log.released_ps[turns[0]][member]
             if released_ps >= 0:
                 self._join(turns[0], member, max(released_ps, now_ps))
