@@ -91,6 +91,29 @@ def test_a_host_without_scale_up_has_one_port_per_device() -> None:
     assert found == pytest.approx(seconds(SIZE, 32) * 1e12 + 2 * US)
 
 
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_halves_of_a_sum_on_one_switch(count: int) -> None:
+    """Each of k lone ranks lacks (k - 1) / k of what the others have of its shard, and of what it needs of theirs."""
+    size = SIZE // count * count
+    fabric = OneSwitch().build(cluster(*(1,) * count))
+    layouts = [Layout.even((rank,), size) for rank in range(count)]
+    bounds, shards = Bounds(fabric, 1), Layout.even(tuple(range(count)), size)
+
+    expected = pytest.approx(seconds(size * (count - 1) // count, 32) * 1e12 + LATENCY_PS)
+    assert bounds.reduce_scatter_ps(layouts, shards) == expected
+    assert bounds.gather_ps(shards, layouts) == expected
+
+
+def test_a_half_has_its_largest_shard_at_the_narrowest_port() -> None:
+    """All of the tensor on one of two ranks: the other sends everything, and gets everything back."""
+    fabric = OneSwitch().build(cluster(1, 1))
+    layouts, shards = [Layout.even((0,), SIZE), Layout.even((1,), SIZE)], Layout((0, 1), (0, SIZE, SIZE))
+
+    expected = pytest.approx(seconds(SIZE, 32) * 1e12 + LATENCY_PS)
+    assert Bounds(fabric, 1).reduce_scatter_ps(layouts, shards) == expected
+    assert Bounds(fabric, 1).gather_ps(shards, layouts) == expected
+
+
 def test_relays_lend_a_rank_the_nics_of_its_host() -> None:
     """Eight NICs carry what one rank sends to eight; each of these receives over its own PCIe link."""
     fabric = Rail(pxn=True).build(cluster(8, 8))
