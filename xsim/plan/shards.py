@@ -72,7 +72,8 @@ def _due(parts: Sequence[tuple[int, int, Fraction]]) -> list[int]:
     """
     scale = lcm(*(share.denominator for *_, share in parts))
     cuts = np.unique([cut for start, stop, _ in parts for cut in (start, stop)])
-    first, last = (np.searchsorted(cuts, [part[end] for part in parts]) for end in (0, 1))
+    first = np.searchsorted(cuts, [start for start, *_ in parts])
+    last = np.searchsorted(cuts, [stop for _, stop, _ in parts])
     shares = [int(share * scale) for *_, share in parts]
     weights = np.array(shares, dtype=np.float64)
     lengths = np.diff(cuts)
