@@ -16,8 +16,11 @@ from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.fabric.topology.rail import Rail
 from xsim.families import members
 from xsim.plan.bound import Bounds, move_bound_ps, reduce_bound_ps
+from xsim.plan.collective.nvls import Nvls
+from xsim.plan.comm import Collective
 from xsim.plan.layout import Layout
 from xsim.plan.reshard.lcm import Lcm
+from xsim.sim.network.flow import Flow
 
 SIZE = 64 * 10**9
 LATENCY_PS = 4 * US  # PCIe out, NIC out, NIC in, PCIe in
@@ -89,6 +92,19 @@ def test_a_host_without_scale_up_has_one_port_per_device() -> None:
     found = move_bound_ps(Layout.even((1, 2), SIZE), Layout.even((0,), SIZE), fabric)
 
     assert found == pytest.approx(seconds(SIZE, 32) * 1e12 + 2 * US)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_a_switch_that_sums_is_not_faster_than_the_bound(count: int) -> None:
+    """Each port carries its rank's own copy to the switch, and the sum from it: V / B, and not 2 (k - 1) / k of it."""
+    site = WiredSite(OneSwitch().build(cluster(count)))
+    ranks = tuple(range(count))
+
+    bound_ps = reduce_bound_ps([Layout.even((rank,), SIZE) for rank in ranks], site.fabric)
+    graph = Nvls().expand(Collective("all_reduce", ranks, range(SIZE)), site)
+
+    assert bound_ps <= Flow().open(site.fabric, 0).solo(graph)
+    assert bound_ps == pytest.approx(seconds(SIZE, 300) * 1e12, rel=1e-2)
 
 
 @pytest.mark.parametrize("count", [2, 3, 8])
