@@ -50,9 +50,10 @@ DOCS: Mapping[str, str] = {
     "carried_bytes": "in the iteration",
     "busy_ps": "time in which it carried something",
     "utilisation": "part of the iteration in which it was busy",
-    "exchange": "a hand-over of activations (move F) or their gradients (move B), or a gradient sync and its class",
+    "exchange": "a hand-over of activations (move F) or their gradients (move B), or a gradient sync and its class; "
+    "with optimizer sharding to the shards (sync scatter), and of updated parameters from them (sync gather)",
     "groups": "replica.stage.group of those that take part",
-    "strategy": "which resharding strategy was taken; empty unless one chose among others",
+    "strategy": "which way the resharding strategy took, or which strategy was chosen; empty where it has but one",
     "times": "how often in the iteration",
     "bound_ps": "no plan takes less",
     "alone_ps": "what it takes with the wires to itself",

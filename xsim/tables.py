@@ -6,16 +6,16 @@ A table maps column names to columns of one length, plain lists or arrays; names
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xsim.account import Account
 from xsim.fabric.fabric import Fabric
-from xsim.optimality import Optimality
+from xsim.optimality import Distance, Optimality
 from xsim.plan.memory import RankMemory, Verdict
-from xsim.plan.workload import Workload
+from xsim.plan.workload import Sync, Workload
 from xsim.sim.contracts import NetworkStats
 from xsim.sim.timeline import Timeline
 from xsim.spec.cluster import rank_devices, rank_hosts
@@ -26,6 +26,7 @@ __all__ = ["Table", "exchange_table", "link_table", "operator_table", "rank_tabl
 
 Table = dict[str, Sequence[str] | Sequence[int] | NDArray[np.int64] | NDArray[np.float64]]
 
+_SYNCS = {"sum": "sync ", "scatter": "sync scatter ", "gather": "sync gather "}
 _MEMORY = tuple(field.name for field in fields(RankMemory))
 
 
@@ -74,16 +75,23 @@ def link_table(fabric: Fabric, stats: NetworkStats, makespan_ps: int) -> Table:
 
 
 def exchange_table(workload: Workload, found: Optimality) -> Table:
-    """A row per hand-over and per gradient sync: between which groups, and how near it comes to the best possible."""
+    """A row per hand-over and per gradient sync: between which groups, and how near it comes to the best possible.
+
+    What syncs after every micro-batch is one row, which says how often.
+    """
     names = [f"{program.replica}.{program.stage}.{program.group}" for program in workload.programs]
-    distances = (*found.moves, *found.syncs)
+    syncs: dict[Sync, Distance] = {}
+    for sync, distance in zip(workload.syncs, found.syncs, strict=True):
+        before = syncs[sync].times if sync in syncs else 0
+        syncs[sync] = replace(distance, times=before + distance.times)
+    distances = (*found.moves, *syncs.values())
     return {
-        "exchange": [f"move {move.kind}" for move in workload.moves] + [f"sync {sync.kind}" for sync in workload.syncs],
+        "exchange": [f"move {move.kind}" for move in workload.moves] + [_SYNCS[x.does] + x.kind for x in syncs],
         "groups": [
             *(f"{names[move.source]} -> {names[move.target]}" for move in workload.moves),
-            *(", ".join(names[program] for program in sync.programs) for sync in workload.syncs),
+            *(", ".join(names[program] for program in sync.programs) for sync in syncs),
         ],
-        "strategy": [move.strategy for move in workload.moves] + [sync.strategy for sync in workload.syncs],
+        "strategy": [move.strategy for move in workload.moves] + [sync.strategy for sync in syncs],
         "times": np.array([distance.times for distance in distances], dtype=np.int64),
         "bound_ps": np.array([distance.bound_ps for distance in distances], dtype=np.int64),
         "alone_ps": np.array([distance.alone_ps for distance in distances], dtype=np.int64),

@@ -16,8 +16,11 @@ from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.fabric.topology.rail import Rail
 from xsim.families import members
 from xsim.plan.bound import Bounds, move_bound_ps, reduce_bound_ps
+from xsim.plan.collective.nvls import Nvls
+from xsim.plan.comm import Collective
 from xsim.plan.layout import Layout
 from xsim.plan.reshard.lcm import Lcm
+from xsim.sim.network.flow import Flow
 
 SIZE = 64 * 10**9
 LATENCY_PS = 4 * US  # PCIe out, NIC out, NIC in, PCIe in
@@ -118,6 +121,42 @@ def test_a_nic_of_two_blocks_is_above_their_uplinks() -> None:
     source, target = Layout.even((0, 1, 2, 3), SIZE), Layout.even((4, 5, 6, 7), SIZE)
 
     assert move_bound_ps(source, target, fabric) == pytest.approx(seconds(SIZE, 2 * 16) * 1e12 + LATENCY_PS + 2 * US)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_a_switch_that_sums_is_not_faster_than_the_bound(count: int) -> None:
+    """Each port carries its rank's own copy to the switch, and the sum from it: V / B, and not 2 (k - 1) / k of it."""
+    site = WiredSite(OneSwitch().build(cluster(count)))
+    ranks = tuple(range(count))
+
+    bound_ps = reduce_bound_ps([Layout.even((rank,), SIZE) for rank in ranks], site.fabric)
+    graph = Nvls().expand(Collective("all_reduce", ranks, range(SIZE)), site)
+
+    assert bound_ps <= Flow().open(site.fabric, 0).solo(graph)
+    assert bound_ps == pytest.approx(seconds(SIZE, 300) * 1e12, rel=1e-2)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_halves_of_a_sum_on_one_switch(count: int) -> None:
+    """Each of k lone ranks lacks (k - 1) / k of what the others have of its shard, and of what it needs of theirs."""
+    size = SIZE // count * count
+    fabric = OneSwitch().build(cluster(*(1,) * count))
+    layouts = [Layout.even((rank,), size) for rank in range(count)]
+    bounds, shards = Bounds(fabric, 1), Layout.even(tuple(range(count)), size)
+
+    expected = pytest.approx(seconds(size * (count - 1) // count, 32) * 1e12 + LATENCY_PS)
+    assert bounds.reduce_scatter_ps(layouts, shards) == expected
+    assert bounds.gather_ps(shards, layouts) == expected
+
+
+def test_a_half_has_its_largest_shard_at_the_narrowest_port() -> None:
+    """All of the tensor on one of two ranks: the other sends everything, and gets everything back."""
+    fabric = OneSwitch().build(cluster(1, 1))
+    layouts, shards = [Layout.even((0,), SIZE), Layout.even((1,), SIZE)], Layout((0, 1), (0, SIZE, SIZE))
+
+    expected = pytest.approx(seconds(SIZE, 32) * 1e12 + LATENCY_PS)
+    assert Bounds(fabric, 1).reduce_scatter_ps(layouts, shards) == expected
+    assert Bounds(fabric, 1).gather_ps(shards, layouts) == expected
 
 
 def test_relays_lend_a_rank_the_nics_of_its_host() -> None:

@@ -12,14 +12,19 @@ from tests.examples import TINY, experiments
 from tests.plan.toy import cluster, device, lowered, model, plan, scenario, stage
 from xsim.errors import SpecError
 from xsim.experiment import Experiment, run
+from xsim.families import build
 from xsim.plan.memory import Verdict, deployment_memory
 from xsim.plan.schedule.one_f_one_b import OneFOneB
 from xsim.plan.workload import Compute, Ready, Workload
 from xsim.plan.zero import kept_states
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario, check_deployment
+from xsim.tables import exchange_table
 
 SPEC = model(layers=8, hidden=1024, heads=16, ffn=4096, vocab=2000, seq_len=64, gated=True, tied=False)
+
+
+KINDS = ("dense", "embedding", "head")
 
 
 def replicas(count: int, zero: int, *, bucket_bytes: int | None = None, serial_sync: bool = False) -> Scenario:
@@ -75,14 +80,7 @@ def test_every_state_is_kept_once(experiment: Experiment) -> None:
     kept = kept_states(question, check_deployment(question.deployment, question), experiment.schedule.order)
 
     assert sorted(kept) == sorted(rank for _, group in question.deployment.groups() for rank in group.ranks)
-    once = question.model.parameters
-    twice = 0 if _one_holder_of_both_ends(question) else question.model.vocab * question.model.hidden
-    assert sum(each.parameters for each in kept.values()) in (once, once + twice)
-
-
-def _one_holder_of_both_ends(question: Scenario) -> bool:
-    assert question.deployment is not None
-    return all(len(replica.stages) == 1 for replica in question.deployment.replicas)
+    assert sum(each.parameters for each in kept.values()) == question.model.parameters
 
 
 def test_a_rank_with_more_memory_may_keep_more() -> None:
@@ -130,6 +128,18 @@ def test_traffic_of_the_stages() -> None:
     assert first == {"scatter": plain["sum"] // 2, "gather": plain["sum"] // 2}
     assert second == {"scatter": 3 * first["scatter"], "gather": first["gather"]}
     assert third == {"scatter": 3 * first["scatter"], "fetch": 2 * 3 * first["gather"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "way"), [("alpacomm", "rings"), ("ntp", "rings"), ("star", "direct"), ("paramserver", "direct")]
+)
+def test_halves_that_strategies_share_say_how_they_go(name: str, way: str) -> None:
+    result = run(Experiment(scenario=replicas(2, 2), reshard=build("reshard", {"name": name}), memory="report"))
+    table = exchange_table(result.workload, result.optimality)
+
+    assert list(table["strategy"]) == [way] * 6
+    assert list(table["exchange"]) == [f"sync {does} {x}" for does in ("scatter", "gather") for x in KINDS]
+    assert list(table["times"]) == [3] * 3 + [1] * 3
 
 
 def test_each_micro_batch_has_its_own_syncs() -> None:

@@ -8,7 +8,8 @@ Two arguments, for devices, hosts and racks (and, for the first, for the ranks o
   receive no faster than their links.
 
 On one switch with ports of equal bandwidth B this is ``max(V / a, V / b) / B`` to move V bytes from a to b shards, and
-``max(V / t_min, 2 (k - 1) V / sum t) / B`` to sum k copies cut t ways each. Switches that add are not thought of.
+``max(V / t_min, 2 (k - 1) V / sum t) / B`` to sum k copies cut t ways each. Where a scale-up switch joins the ranks, it
+may add what they send and multicast the sum: each port then carries no more than its rank's own part, once each way.
 """
 
 from __future__ import annotations
@@ -90,10 +91,12 @@ def _bound_ps(needs: _Needs, fabric: Fabric, element_bytes: int) -> int:
         for traffic, (inwards, outwards) in zip(traffics, borders, strict=True):
             bound_ps = max(bound_ps, _least_ps(traffic.entering * element_bytes, inwards))
             bound_ps = max(bound_ps, _least_ps(traffic.leaving * element_bytes, outwards))
-        copied_bytes = needs.copies(traffics) * element_bytes
-        for side in zip(*borders, strict=True):
+        received = sent = needs.copies(traffics)
+        if wires.summed(parts):
+            received, sent = (sum(x.entering for x in traffics), sum(x.leaving for x in traffics))
+        for size, side in zip((received, sent), zip(*borders, strict=True), strict=True):
             together = Border(fsum(border.bytes_per_s for border in side), min(border.latency_ps for border in side))
-            bound_ps = max(bound_ps, _least_ps(copied_bytes, together))
+            bound_ps = max(bound_ps, _least_ps(size * element_bytes, together))
     for part in dict.fromkeys(frozenset(layout.ranks) for layout in (*needs.inputs, *needs.outputs)):
         if len(part) < len(wires.ranks):
             traffic = needs.traffic(part)

@@ -106,8 +106,8 @@ class CommPlan:
     """Steps in an order in which they may run; ``after`` points to earlier steps only.
 
     Attributes:
-        strategy: Which way was taken, where a strategy has several: the name of the one chosen among others, or what
-            it falls back to.
+        strategy: Which way was taken, where a strategy has several: the name of the one chosen among others, what it
+            falls back to, or how the halves of a sum go (``xsim.plan.halves``).
         zeros: Padding that the steps find.
     """
 

@@ -61,6 +61,16 @@ class Crossings:
         devices = tuple(frozenset((rank,)) for rank in self.ranks)
         return devices, tuple(map(frozenset, self._hosts.values())), self._racks
 
+    def summed(self, parts: Collection[Part]) -> bool:
+        """Whether a scale-up switch, which can sum and multicast, joins ranks of several of ``parts``."""
+        switches = self._fabric.switches
+        joined = (
+            [number for part in parts for number in {switches[rank] for rank in part} if number >= 0]
+            if switches
+            else []
+        )
+        return len(set(joined)) < len(joined)
+
     def border(self, part: Part, way: Way) -> Border:
         """What goes ``out`` of, or ``into``, ``part``, which must not be all ranks."""
         near: set[int] = set()
@@ -219,7 +229,7 @@ class Shapes:
             gates = [self.fabric.gate(rank) for rank in members]
             links = [link for gate in gates for link in (*gate.out, *gate.into)]
             for a, b in permutations(members, 2):
-                links += (-1, *self.fabric.route(a, b))
+                links += (-1 if self.fabric.switch_for((a, b)) is None else -2, *self.fabric.route(a, b))
             number: dict[int, int] = {}
             shape = tuple([number.setdefault(link, len(number)) for link in links])
             self._hosts[members] = self._kind((shape, self._told(link for link in number if link >= 0)))

@@ -21,10 +21,10 @@ class RingHalves:
     __slots__ = ()
 
     def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout, site: Site) -> CommPlan:
-        return CommPlan(tuple(reduce_scatter_rings(_units(layouts), layouts, shards)))
+        return CommPlan(tuple(reduce_scatter_rings(_units(layouts), layouts, shards)), "rings")
 
     def gather(self, shards: Layout, layouts: Sequence[Layout], site: Site) -> CommPlan:
-        return CommPlan(tuple(gather_rings(_units(layouts), layouts, shards)))
+        return CommPlan(tuple(gather_rings(_units(layouts), layouts, shards)), "rings")
 
 
 class DirectHalves:
@@ -34,10 +34,11 @@ class DirectHalves:
 
     def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout, site: Site) -> CommPlan:
         sent = (Transfer(other, home, piece, add=True) for home, other, piece in _apart(layouts, shards))
-        return CommPlan(tuple(sent))
+        return CommPlan(tuple(sent), "direct")
 
     def gather(self, shards: Layout, layouts: Sequence[Layout], site: Site) -> CommPlan:
-        return CommPlan(tuple(Transfer(home, other, piece) for home, other, piece in _apart(layouts, shards)))
+        sent = (Transfer(home, other, piece) for home, other, piece in _apart(layouts, shards))
+        return CommPlan(tuple(sent), "direct")
 
 
 def reduce_scatter_rings(units: Sequence[range], layouts: Sequence[Layout], shards: Layout) -> Iterator[Collective]:

@@ -39,8 +39,10 @@ class Syncs:
         self._ends: dict[tuple[int, bool], list[Due]] = defaultdict(list)
         self._gathers: dict[int, list[int]] = defaultdict(list)
         self._turns: dict[int, deque[int]] = defaultdict(deque)
+        self._member: dict[tuple[int, int], int] = {}
         self.waiting: dict[tuple[int, int], Due] = {}
         for number, sync in enumerate(workload.syncs):
+            self._member.update({(number, program): member for member, program in enumerate(sync.programs)})
             if sync.does == "fetch":  # submitted when the first member comes
                 continue
             for end, program in zip(self._submit(number), sync.programs, strict=True):
@@ -63,7 +65,7 @@ class Syncs:
         """``program`` comes to fetch ``number`` at ``at_ps``, which may lie ahead; what it then waits for."""
         if number not in self._handles:
             self._submit(number)
-        member = self._workload.syncs[number].programs.index(program)
+        member = self._member[number, program]
         end = self.waiting[self._handles[number], member]
         self._log.released_ps[number][member] = at_ps
         self._join(number, member, at_ps)
@@ -81,7 +83,7 @@ class Syncs:
 
     def release(self, number: int, program: int, at_ps: int) -> None:
         """``program`` has what it gives to sync ``number`` from ``at_ps`` on, which may lie ahead."""
-        member = self._workload.syncs[number].programs.index(program)
+        member = self._member[number, program]
         self._log.released_ps[number][member] = at_ps
         if not self._workload.serial_sync or self._turns[program][0] == number:
             self._join(number, member, at_ps)
@@ -106,7 +108,7 @@ class Syncs:
         turns = self._turns[program]
         turns.popleft()
         if turns:
-            member = self._workload.syncs[turns[0]].programs.index(program)
+            member = self._member[turns[0], program]
             released_ps = self._log.released_ps[turns[0]][member]
             if released_ps >= 0:
                 self._join(turns[0], member, max(released_ps, now_ps))

@@ -24,6 +24,8 @@ class AlpaComm(RingHalves):
     Options matter to hand-overs alone. Where the source is replicated, who sends is chosen; where the target is, there
     is a choice of how its ranks come by what all of them need.
 
+    With optimizer sharding (ZeRO) the halves of a sum are rings among the owners of each cut piece too.
+
     Attributes:
         mode: Every replica of a target is sent all (``send_recv``); is sent its shard, and the target gathers
             (``allgather``); or each slice of the source is broadcast to all replicas (``broadcast``). ``auto`` gathers

@@ -25,6 +25,9 @@ class Ntp(RingHalves):
     of the larger group only. The stages follow one another piece by piece, each port serving one transfer at a time;
     among so many groups that messages would exceed 16384, the cores sum in rings, phase after phase.
 
+    With optimizer sharding (ZeRO) there are no cores: the halves of a sum are rings among the owners of each cut piece,
+    the same as those of ``alpacomm``.
+
     Attributes:
         pieces: Into how many pieces, at most; fewer where latency would outweigh the overlap.
     """

@@ -23,6 +23,9 @@ class ParamServer(DirectHalves):
     as there are servers, and each piece, the largest first, goes to the server that then has the least to receive; of
     equals to one that owns the piece, since it need not receive its own part.
 
+    With optimizer sharding (ZeRO) the rank whose shard a piece is serves it, whatever ``servers`` says: all holders
+    send it straight there, and it sends to all of them, the same as in ``star``.
+
     Attributes:
         servers: How many; they are spread evenly over the ranks. 0: the first rank of each host.
     """

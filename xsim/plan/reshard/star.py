@@ -26,6 +26,9 @@ class Star(DirectHalves):
     results of the piece before share the ports, each of which serves one transfer at a time. Among so many groups that
     the messages, as many as their number squared, would exceed 16384, each piece is summed in a ring.
 
+    With optimizer sharding (ZeRO) the shards fix the roots: all holders of a piece send it straight to the rank whose
+    shard it is, without an LP and all at once, and it sends to all of them, the same as in ``paramserver``.
+
     Attributes:
         pieces: Into how many pieces, at most; fewer where latency would outweigh the overlap.
     """
