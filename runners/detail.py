@@ -51,7 +51,8 @@ DOCS: Mapping[str, str] = {
     "busy_ps": "time in which it carried something",
     "utilisation": "part of the iteration in which it was busy",
     "exchange": "a hand-over of activations (move F) or their gradients (move B), or a gradient sync and its class; "
-    "with optimizer sharding to the shards (sync scatter), and of updated parameters from them (sync gather)",
+    "with optimizer sharding to the shards (sync scatter), and of updated parameters from them (sync gather), with "
+    "sharded weights before each pass (sync fetch)",
     "groups": "replica.stage.group of those that take part",
     "strategy": "which way the resharding strategy took, or which strategy was chosen; empty where it has but one",
     "times": "how often in the iteration",

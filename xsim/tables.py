@@ -26,7 +26,7 @@ __all__ = ["Table", "exchange_table", "link_table", "operator_table", "rank_tabl
 
 Table = dict[str, Sequence[str] | Sequence[int] | NDArray[np.int64] | NDArray[np.float64]]
 
-_SYNCS = {"sum": "sync ", "scatter": "sync scatter ", "gather": "sync gather "}
+_SYNCS = {"sum": "sync ", "scatter": "sync scatter ", "gather": "sync gather ", "fetch": "sync fetch "}
 _MEMORY = tuple(field.name for field in fields(RankMemory))
 
 

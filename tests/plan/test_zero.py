@@ -142,6 +142,18 @@ def test_halves_that_strategies_share_say_how_they_go(name: str, way: str) -> No
     assert list(table["times"]) == [3] * 3 + [1] * 3
 
 
+def test_the_table_of_exchanges_names_what_fetches_weights() -> None:
+    result = run(Experiment(scenario=replicas(2, 3), memory="report"))
+
+    table = exchange_table(result.workload, result.optimality)
+
+    assert {name.rpartition(" ")[0] for name in map(str, table["exchange"])} == {"sync fetch", "sync scatter"}
+    times: Counter[str] = Counter()
+    for name, count in zip(table["exchange"], table["times"], strict=True):
+        times[str(name)] += int(count)
+    assert times["sync fetch dense"] == 2 * times["sync scatter dense"] == 2 * 3
+
+
 def test_each_micro_batch_has_its_own_syncs() -> None:
     workload = lowered(replicas(2, 2))
 
