@@ -126,7 +126,8 @@ def test_cp_that_does_not_divide(scenario: dict[str, Any]) -> None:
         (
             "state_shares",
             [1, 1, 2],
-            "[1.0, 1.0, 2.0]: with zero: 0 every rank keeps all states of its own; leave it out, or write zero: 1 or 2",
+            "[1.0, 1.0, 2.0]: with zero: 0 every rank keeps all states of its own; leave it out, or write zero: 1, 2 "
+            "or 3",
         ),
         ("cp", 3, "3: context parallelism is not simulated yet; write cp: 1"),
     ],
