@@ -10,10 +10,10 @@ from xsim.errors import PlanError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.fabric.transfers import TransferGraph
-from xsim.families import build, names
+from xsim.families import Members
 from xsim.plan.collective.auto import Auto
 from xsim.plan.comm import Collective, CommPlan
-from xsim.plan.contracts import CollectiveAlgorithm, Estimate, Reshard
+from xsim.plan.contracts import Estimate
 from xsim.plan.forecast import Forecast
 from xsim.plan.lower import lower_comm
 from xsim.sim.network.flow import Flow
@@ -54,7 +54,7 @@ def _site(machine: Machine, ranks: int, hosts: int, nic_latency_ps: int | None) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Bench:
+class _Bench(Members):
     """A site without a scenario: wires, devices, and the members that need no more."""
 
     cluster: ClusterSpec
@@ -63,22 +63,6 @@ class _Bench:
 
     def device(self, rank: int) -> DeviceSpec:
         return rank_devices(self.cluster)[rank]
-
-    @property
-    def reshards(self) -> tuple[str, ...]:
-        return names("reshard")
-
-    def reshard(self, name: str) -> Reshard:
-        found: Reshard = build("reshard", {"name": name})
-        return found
-
-    @property
-    def collectives(self) -> tuple[str, ...]:
-        return names("collective")
-
-    def collective(self, name: str, **options: object) -> CollectiveAlgorithm:
-        found: CollectiveAlgorithm = build("collective", {"name": name, **options})
-        return found
 
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         site = replace(self, element_bytes=element_bytes)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from xsim.fabric.fabric import Fabric, Link
 from xsim.fabric.transfers import TransferGraph
-from xsim.families import build, names
+from xsim.families import Members
 from xsim.plan.collective.ring import Ring
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
-from xsim.plan.contracts import CollectiveAlgorithm, Estimate, Reshard
+from xsim.plan.contracts import Estimate
 from xsim.plan.layout import Layout
 from xsim.sim.network.flow import Flow
 from xsim.spec.cluster import DeviceSpec
@@ -48,7 +48,7 @@ DEVICE = from_plain(DeviceSpec, "h100_80")
 
 
 @dataclass(frozen=True, slots=True)
-class StandInSite:
+class StandInSite(Members):
     """A site with wires and no opinions."""
 
     fabric: Fabric = FABRIC
@@ -56,22 +56,6 @@ class StandInSite:
 
     def device(self, rank: int) -> DeviceSpec:
         return DEVICE
-
-    @property
-    def reshards(self) -> tuple[str, ...]:
-        return names("reshard")
-
-    def reshard(self, name: str) -> Reshard:
-        found: Reshard = build("reshard", {"name": name})
-        return found
-
-    @property
-    def collectives(self) -> tuple[str, ...]:
-        return names("collective")
-
-    def collective(self, name: str, **options: object) -> CollectiveAlgorithm:
-        found: CollectiveAlgorithm = build("collective", {"name": name, **options})
-        return found
 
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         return 0

@@ -102,10 +102,10 @@ def account(workload: Workload, timeline: Timeline) -> Account:
         once = bodies[body, last]
         rows = slice(first[index], first[index + 1])
         causes_ps[rows] += times.sum() * once.causes_ps
-        causes_ps[rows, TP_COMM] += total_ps.sum()
+        causes_ps[rows, TP_COMM] += np.delete(total_ps, [number for number, _ in once.beside]).sum()
         for number, beside_ps in once.beside:
             collect_ps = collects_ps[:, number, None]
-            causes_ps[rows, TP_COMM] += times @ np.maximum(collect_ps - beside_ps, 0) - total_ps[number]
+            causes_ps[rows, TP_COMM] += times @ np.maximum(collect_ps - beside_ps, 0)
             done_ps = np.maximum(collect_ps, beside_ps)
             causes_ps[rows, STRAGGLER_WAIT] += times @ (done_ps.max(axis=1, keepdims=True) - done_ps)
         operators_ps[rows] += times.sum() * once.operators_ps

@@ -12,7 +12,7 @@ from typing import Literal
 from xsim.account import Account, account
 from xsim.errors import XsimError
 from xsim.fabric.fabric import Fabric, Topology
-from xsim.families import build, names
+from xsim.families import Members, build
 from xsim.metrics import Metrics, measure
 from xsim.optimality import Optimality, optimality
 from xsim.plan.comm import CommPlan
@@ -128,7 +128,7 @@ def _workload(experiment: Experiment, deployment: DeploymentPlan, site: _Site) -
 
 
 @dataclass(frozen=True, slots=True)
-class _Site:
+class _Site(Members):
     """What the members of the families may ask."""
 
     experiment: Experiment
@@ -137,22 +137,6 @@ class _Site:
 
     def device(self, rank: int) -> DeviceSpec:
         return rank_devices(self.experiment.scenario.cluster)[rank]
-
-    @property
-    def reshards(self) -> tuple[str, ...]:
-        return names("reshard")
-
-    def reshard(self, name: str) -> Reshard:
-        found: Reshard = build("reshard", {"name": name})
-        return found
-
-    @property
-    def collectives(self) -> tuple[str, ...]:
-        return names("collective")
-
-    def collective(self, name: str, **options: object) -> CollectiveAlgorithm:
-        found: CollectiveAlgorithm = build("collective", {"name": name, **options})
-        return found
 
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         graph = lower_comm(

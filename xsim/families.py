@@ -25,7 +25,7 @@ from typing import Any
 
 from xsim.errors import SpecError
 
-__all__ = ["FAMILIES", "build", "defaults", "member", "members", "names"]
+__all__ = ["FAMILIES", "Members", "build", "defaults", "member", "members", "names"]
 
 FAMILIES: Mapping[str, str] = {
     "planner": "xsim.plan.planner",
@@ -115,6 +115,26 @@ def build(family: str, node: Mapping[str, object]) -> Any:
         return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in options.items()})
     except SpecError as error:
         raise error.under(family) from None
+
+
+class Members:
+    """The part of a site that all sites have alike: which siblings a strategy or an algorithm may ask for."""
+
+    __slots__ = ()
+
+    @property
+    def reshards(self) -> tuple[str, ...]:
+        return names("reshard")
+
+    def reshard(self, name: str) -> Any:
+        return build("reshard", {"name": name})
+
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        return names("collective")
+
+    def collective(self, name: str, **options: object) -> Any:
+        return build("collective", {"name": name, **options})
 
 
 def _wanted(hint: object) -> str:

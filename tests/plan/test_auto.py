@@ -46,7 +46,8 @@ class AskedSite(StandInSite):
 
     def collective(self, name: str, **options: object) -> CollectiveAlgorithm:
         self.asked.append(name)
-        return StandInSite.collective(self, name, **options)
+        found: CollectiveAlgorithm = StandInSite.collective(self, name, **options)
+        return found
 
 
 def others(collective: Collective, site: StandInSite) -> Iterator[TransferGraph]:
