@@ -85,8 +85,8 @@ def _after(jobs: Sequence[Job], choices: Sequence[Choice], sent: Mapping[Port, i
 def improved(jobs: Sequence[Job], order: Sequence[Choice], evaluations: int) -> tuple[Choice, ...]:
     """The best order that depth-first search meets in so many ``evaluations``, ``order`` included.
 
-    An evaluation is a step: it places a job, or turns back. What cannot end before the best so far is not followed; nothing is, once an order
-    takes no longer than any can.
+    An evaluation is a step: it places a job, or turns back. What cannot end before the best so far is not followed;
+    nothing is, once an order takes no longer than any can.
     """
     best, best_end = tuple(order), finish(jobs, order)
     least = _least(jobs, {}, range(len(jobs)))
