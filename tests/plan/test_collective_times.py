@@ -6,7 +6,6 @@ One switch, S bytes, n ranks; between hosts latency L and bandwidth B, inside a 
 from __future__ import annotations
 
 from functools import cache
-from typing import get_args
 
 import pytest
 
@@ -19,7 +18,6 @@ from xsim.fabric.transfers import TransferGraph
 from xsim.plan.collective.direct import Direct
 from xsim.plan.collective.halving_doubling import HalvingDoubling
 from xsim.plan.collective.hierarchical import Hierarchical
-from xsim.plan.collective.nvls import Nvls
 from xsim.plan.collective.ring import Ring
 from xsim.plan.collective.tree import Tree
 from xsim.plan.comm import Collective, CollectiveKind
@@ -238,7 +236,7 @@ class TestPairs:
     def test_an_all_to_all_is_a_step_for_each_other_rank(self, network: NetworkBackend, n: int) -> None:
         fabric = hosts_of(*[1] * n)
 
-        for algorithm in (Ring(), Tree(), HalvingDoubling(), Hierarchical(), Nvls()):
+        for algorithm in (Ring(), Tree(), HalvingDoubling(), Hierarchical()):
             assert seconds(algorithm, "all_to_all", fabric, network) == about((n - 1) * (L + S / n**2 / B))
 
     @BOTH
@@ -246,73 +244,8 @@ class TestPairs:
     def test_a_send_receive_is_one_step(self, network: NetworkBackend, n: int) -> None:
         fabric = hosts_of(*[1] * n)
 
-        for algorithm in (Ring(), Tree(), HalvingDoubling(), Hierarchical(), Nvls(), Direct()):
+        for algorithm in (Ring(), Tree(), HalvingDoubling(), Hierarchical(), Direct()):
             assert seconds(algorithm, "send_recv", fabric, network) == about(L + S / n / B)
-
-
-class TestNvls:
-    """A port has latency l / 2; what is summed or spread crosses one."""
-
-    @BOTH
-    @pytest.mark.parametrize("pieces", [2, 10, 64])
-    @pytest.mark.parametrize("n", [3, 4, 5, 8, 16])
-    def test_all_reduce(self, network: NetworkBackend, pieces: int, n: int) -> None:
-        whole, share = l / 2 + S / pieces / b, l / 2 + S / pieces / n / b
-
-        found = seconds(Nvls(pieces), "all_reduce", hosts_of(n), network)
-
-        assert found == about((pieces + 2) * whole + (pieces + 1) * share)
-
-    def test_in_one_piece(self) -> None:
-        """Up, fetch, put, down, one after the other."""
-        assert seconds(Nvls(1), "all_reduce", hosts_of(8)) == about(2 * l + 2 * (S + S / 8) / b)
-
-    @BOTH
-    @pytest.mark.parametrize("n", [3, 4, 8])
-    def test_halves(self, network: NetworkBackend, n: int) -> None:
-        for kind in HALVES:
-            assert seconds(Nvls(), kind, hosts_of(n), network) == about(l + (S + S / n) / b)
-
-    @pytest.mark.parametrize("n", [3, 5, 8])
-    def test_a_port_carries_the_tensor_and_a_share_each_way(self, n: int) -> None:
-        """S + S / n; a ring has 2 (n - 1) / n S."""
-        fabric, session = hosts_of(n), FLOW.open(hosts_of(n), 0)
-        session.repeat(graph(Nvls(), "all_reduce", fabric), 1)
-
-        carried = {
-            int(sent)
-            for link, sent in zip(fabric.links, session.stats().link_bytes, strict=True)
-            if link.kind == "scale_up"
-        }
-        assert carried == {S + S // n}
-
-    @BOTH
-    @pytest.mark.parametrize(("hosts", "m"), [(2, 4), (3, 3), (4, 8)])
-    def test_over_hosts(self, network: NetworkBackend, hosts: int, m: int) -> None:
-        inside, between = l + (S + S / m) / b, 2 * (hosts - 1) * (L + S / m / hosts / B)
-
-        assert seconds(Nvls(), "all_reduce", hosts_of(*[m] * hosts), network) == about(2 * inside + between)
-
-    @pytest.mark.parametrize("fabric", [hosts_of(8, scale_up="pcie"), hosts_of(4, scale_up="full_mesh"), hosts_of(2)])
-    def test_without_a_switch_it_is_the_ring(self, fabric: Fabric) -> None:
-        for kind in get_args(CollectiveKind):
-            assert seconds(Nvls(), kind, fabric) == seconds(Ring(), kind, fabric)
-
-    def test_a_host_of_two_is_a_ring_inside(self) -> None:
-        """4 + 2: the switch of the first is done before the ring of the second."""
-        inside, between = l + S / 2 / b, L + S / 8 / (B / 2)
-        switched = l + (S + S / 4) / b
-
-        assert seconds(Nvls(), "all_reduce", hosts_of(4, 2)) == about(2 * max(inside, switched) + 2 * between)
-
-    @pytest.mark.parametrize(("n", "gain"), [(5, 258.875 / 227.75), (6, 261.36 / 219.06), (8, 270.343 / 208.914)])
-    def test_the_gain_measured_on_h200(self, n: int, gain: float) -> None:
-        """8 GiB, NVLS on and off: github.com/stas00/ml-engineering/blob/744d01e18b79/network/README.md#L925."""
-        fabric, size = hosts_of(n), 2**33
-
-        found = seconds(Ring(), "all_reduce", fabric, size=size) / seconds(Nvls(), "all_reduce", fabric, size=size)
-
-        assert found == pytest.approx(gain, rel=0.015)
 
 
 class TestPxn:
