@@ -12,10 +12,11 @@ from typing import Literal
 from xsim.account import Account, account
 from xsim.errors import XsimError
 from xsim.fabric.fabric import Fabric, Topology
+from xsim.fabric.transfers import TransferGraph
 from xsim.families import Members, build
 from xsim.metrics import Metrics, measure
 from xsim.optimality import Optimality, optimality
-from xsim.plan.comm import CommPlan
+from xsim.plan.comm import CommPlan, in_bytes
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Estimate, Planner, Reshard, Schedule
 from xsim.plan.lower import lower, lower_comm
 from xsim.plan.memory import Verdict, deployment_memory
@@ -146,6 +147,10 @@ class _Site(Members):
             site=replace(self, element_bytes=element_bytes),
         )
         return self.experiment.network.open(self.fabric, self.experiment.seed).solo(graph)
+
+    def fair_ps(self, graph: TransferGraph) -> int:
+        fair: NetworkBackend = build("network", {"name": "flow"})
+        return fair.open(self.fabric, self.experiment.seed).solo(in_bytes(graph, self.element_bytes))
 
     def simulate(self, deployment: DeploymentPlan) -> Estimate:
         given = build("planner", {"name": "given"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xsim.errors import SpecError
 from xsim.fabric.transfers import TransferGraph
@@ -25,7 +25,8 @@ class Auto:
     """The forecast best of rings, trees, hierarchies and in-switch sums, under LL, LL128 or Simple, as a tuner picks.
 
     The way NCCL's tuner does it, for each algorithm and protocol a time is worked out from the number of steps, what
-    each waits, and the bytes over the bandwidth that is left, and the least is taken; it is not simulated. Within a
+    each waits, and the bytes over the bandwidth that is left, and the least is taken. Where the forecast leaves room,
+    as for broadcasts in several rings, those that might be faster than all others are timed on the wires. Within a
     host these are one ring, which stands for all channels since they have the same port, and sums in the switch where
     it can; over hosts rings too (one, and as many as a host has ranks, up to the most channels), two trees, and the
     hierarchy, which NCCL's tuner does not have.
@@ -45,8 +46,19 @@ class Auto:
 
     def expand(self, collective: Collective, site: Site) -> TransferGraph:
         offers = (offer for graph, modes in self._tried(collective, site) for offer in _offers(graph, modes, site))
-        _, graph, costs = min(offers, key=lambda offer: offer[0])  # no more than the best and the next in memory
-        return with_costs(graph, costs) if graph.rows else graph
+        best: _Offer | None = None  # no more than the best, the next and the open ones in memory
+        unsure: list[_Offer] = []
+        for offer in offers:
+            if offer.least_ps < offer.most_ps:
+                unsure.append(offer)
+            elif best is None or offer.most_ps < best.most_ps:
+                best = offer
+        for offer in sorted(unsure, key=lambda offer: offer.least_ps):
+            if best is None or offer.least_ps < best.most_ps:
+                timed = offer.timed(site)
+                best = timed if best is None or timed.most_ps < best.most_ps else best
+        assert best is not None
+        return best.priced
 
     def _tried(self, collective: Collective, site: Site) -> Iterator[tuple[TransferGraph, Sequence[Mode]]]:
         """What each algorithm would transfer, on ideal wires, and how."""
@@ -74,11 +86,32 @@ class Auto:
         return sorted({modes[protocol] for protocol in self.protocols})
 
 
-def _offers(graph: TransferGraph, modes: Sequence[Mode], site: Site) -> Iterator[tuple[int, TransferGraph, RowCosts]]:
-    """(forecast in ps, graph, costs) of each mode."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Offer:
+    """A graph, what its rows cost, and between which times it will take."""
+
+    graph: TransferGraph
+    costs: RowCosts
+    least_ps: int
+    most_ps: int
+
+    @property
+    def priced(self) -> TransferGraph:
+        return with_costs(self.graph, self.costs) if self.graph.rows else self.graph
+
+    def timed(self, site: Site) -> _Offer:
+        """The same with the time that it does take."""
+        time_ps = site.fair_ps(self.priced)
+        return replace(self, least_ps=time_ps, most_ps=time_ps)
+
+
+def _offers(graph: TransferGraph, modes: Sequence[Mode], site: Site) -> Iterator[_Offer]:
+    """One for each mode."""
     forecast = Forecast.of(graph, site.fabric, site.element_bytes)
     for costs in row_costs(graph, site, modes):
-        yield forecast.time_ps(costs.delay_ps, costs.wire_ppm) + max(costs.base_ps.values()), graph, costs
+        base_ps = max(costs.base_ps.values())
+        least_ps, most_ps = forecast.bounds_ps(costs.delay_ps, costs.wire_ppm)
+        yield _Offer(graph, costs, base_ps + least_ps, base_ps + most_ps)
 
 
 def _sums_in_switch(collective: Collective, site: Site) -> bool:
