@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from analysis.screen import decimals, print_table
+from xsim.fallbacks import fallbacks
 from xsim.metrics import COLUMNS
 from xsim.spec.cluster import rank_devices
 from xsim.units import PS_PER_S
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 SHOWN_RANKS = 16  # larger deployments are shown by device group
+SHOWN_COLLECTIVES = 12
 SHOWN_GROUPS = 64  # of still larger ones only those of the first replica
 
 NAMES = {"straggler_wait": "idle"}  # causes that the results call otherwise
@@ -47,8 +49,13 @@ def explain(experiment: Experiment, result: Result) -> None:
     rest = [column for column in COLUMNS if column.name not in shown and column.kind != "text"]
     figures = [[column.name, figure(column, row[column.name]), column.doc] for column in rest]
     print_table(["figure", "value", "meaning"], figures, numbers=["value"])
+    print()
+    _print_collectives(result)
     print(f"\nMemory: {row['memory_verdict']}")
     print(f"Busiest link: {row['busiest_link']}")
+    print(f"Devices: {row['ranks']} used, {row['unused_devices']} of the cluster unused{_unused(experiment, result)}")
+    for text in fallbacks(experiment.scenario, result.account.ranks.tolist(), result.collectives):
+        print(f"Stand-in: {text}")
 
 
 def figure(column: Column, value: float | bool | str) -> str:
@@ -56,12 +63,17 @@ def figure(column: Column, value: float | bool | str) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if column.unit in SCALES and value:
-        steps = SCALES[column.unit]
-        factor, unit = next((step for step in steps if abs(value) >= step[0]), steps[-1])
-        return f"{value / factor:.4g} {unit}" if value < 1000 * factor else f"{value / factor:.0f} {unit}"
+        return scaled(value, column.unit)
     if column.unit == "1":
         return f"{value:.2%}" if column.kind == "float" else str(value)
     return f"{value:.6g} {column.unit}".rstrip()
+
+
+def scaled(value: float, unit: str) -> str:
+    """``value`` with the prefix that suits it."""
+    steps = SCALES[unit]
+    factor, prefixed = next((step for step in steps if abs(value) >= step[0]), steps[-1])
+    return f"{value / factor:.4g} {prefixed}" if value < 1000 * factor else f"{value / factor:.0f} {prefixed}"
 
 
 def _print_places(experiment: Experiment, result: Result, places: int) -> None:
@@ -90,6 +102,30 @@ def _places(
             times = [f"{total / (len(members) * PS_PER_S):.{places}f}" for total in sums_ps]
             names = ", ".join(dict.fromkeys(devices[rank].name for rank in members))
             yield [_ranges(members), names, str(program.replica), str(program.stage), *times]
+
+
+def _print_collectives(result: Result) -> None:
+    """Which way collectives took, the largest first."""
+    shown = sorted(result.collectives, key=lambda taken: -taken.size_bytes)[:SHOWN_COLLECTIVES]
+    rows = [
+        (taken.kind, str(taken.ranks), str(taken.hosts), scaled(taken.size_bytes, "B"), taken.way) for taken in shown
+    ]
+    print_table(
+        ["collective", "ranks", "hosts", "size", "way"], dict.fromkeys(rows), numbers=["ranks", "hosts", "size"]
+    )
+    if len(shown) < len(result.collectives):
+        print(f"only the largest {len(shown)} of {len(result.collectives)}; the table of collectives has all")
+
+
+def _unused(experiment: Experiment, result: Result) -> str:
+    """Which devices of the cluster no stage uses: their kinds and ranks."""
+    used = set(result.account.ranks.tolist())
+    of_kind: dict[str, list[int]] = {}
+    for rank, device in enumerate(rank_devices(experiment.scenario.cluster)):
+        if rank not in used:
+            of_kind.setdefault(device.name, []).append(rank)
+    parts = (f"{name} {_ranges(ranks)}" for name, ranks in of_kind.items())
+    return f" ({', '.join(parts)})" if of_kind else ""
 
 
 def _ranges(ranks: Sequence[int]) -> str:

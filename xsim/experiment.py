@@ -13,6 +13,7 @@ from xsim.account import Account, account
 from xsim.errors import XsimError
 from xsim.fabric.fabric import Fabric, Topology
 from xsim.fabric.transfers import TransferGraph
+from xsim.fallbacks import fallbacks
 from xsim.families import Members, build
 from xsim.metrics import Metrics, measure
 from xsim.optimality import Optimality, optimality
@@ -20,6 +21,7 @@ from xsim.plan.comm import CommPlan, in_bytes
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Estimate, Planner, Reshard, Schedule
 from xsim.plan.lower import lower, lower_comm
 from xsim.plan.memory import Verdict, deployment_memory
+from xsim.plan.noted import Noted, Taken
 from xsim.plan.walk import walk
 from xsim.plan.workload import Workload
 from xsim.sim.contracts import NetworkBackend, NetworkStats
@@ -74,6 +76,7 @@ class Result:
     fabric: Fabric
     network: NetworkStats
     optimality: Optimality
+    collectives: tuple[Taken, ...]
 
 
 def run(experiment: Experiment) -> Result:
@@ -90,13 +93,15 @@ def run(experiment: Experiment) -> Result:
     memory = deployment_memory(scenario, deployment, experiment.schedule.order)
     if experiment.memory == "enforce" and not memory.fits:
         raise DoesNotFitError(memory.text)
-    workload = _workload(experiment, deployment, site)
+    collective = Noted(experiment.collective)
+    workload = _workload(experiment, deployment, site, collective)
     network = experiment.network.open(site.fabric, experiment.seed)
     timeline = execute(workload, network, site.fabric, fold=experiment.fold)
     accounts, stats = account(workload, timeline), network.stats()
-    exchanges = optimality(workload, network)
+    exchanges, collectives = optimality(workload, network), collective.taken()
+    stand_ins = fallbacks(scenario, accounts.ranks.tolist(), collectives)
     return Result(
-        metrics=measure(scenario, accounts, site.fabric, stats, exchanges, memory),
+        metrics=measure(scenario, accounts, site.fabric, stats, exchanges, memory, stand_ins),
         account=accounts,
         timeline=timeline,
         workload=workload,
@@ -105,16 +110,17 @@ def run(experiment: Experiment) -> Result:
         fabric=site.fabric,
         network=stats,
         optimality=exchanges,
+        collectives=collectives,
     )
 
 
-def _workload(experiment: Experiment, deployment: DeploymentPlan, site: _Site) -> Workload:
+def _workload(experiment: Experiment, deployment: DeploymentPlan, site: _Site, collective: Noted) -> Workload:
     workload = lower(
         experiment.scenario,
         deployment,
         schedule=experiment.schedule,
         reshard=experiment.reshard,
-        collective=experiment.collective,
+        collective=collective,
         compute=experiment.compute,
         site=site,
         verify=experiment.verify,

@@ -1,4 +1,4 @@
-"""The details of one iteration as columns: a table per rank, per operator, per link and per exchange.
+"""The details of one iteration as columns: a table per rank, operator, link, exchange and kind of collective.
 
 A table maps column names to columns of one length, plain lists or arrays; names end in their unit.
 """
@@ -15,6 +15,7 @@ from xsim.account import Account
 from xsim.fabric.fabric import Fabric
 from xsim.optimality import Distance, Optimality
 from xsim.plan.memory import RankMemory, Verdict
+from xsim.plan.noted import Taken
 from xsim.plan.workload import Sync, Workload
 from xsim.sim.contracts import NetworkStats
 from xsim.sim.timeline import Timeline
@@ -22,7 +23,7 @@ from xsim.spec.cluster import rank_devices, rank_hosts
 from xsim.spec.scenario import Scenario
 from xsim.waits import CAUSES
 
-__all__ = ["Table", "exchange_table", "link_table", "operator_table", "rank_table"]
+__all__ = ["Table", "collective_table", "exchange_table", "link_table", "operator_table", "rank_table"]
 
 Table = dict[str, Sequence[str] | Sequence[int] | NDArray[np.int64] | NDArray[np.float64]]
 
@@ -96,4 +97,15 @@ def exchange_table(workload: Workload, found: Optimality) -> Table:
         "bound_ps": np.array([distance.bound_ps for distance in distances], dtype=np.int64),
         "alone_ps": np.array([distance.alone_ps for distance in distances], dtype=np.int64),
         "optimality": np.array([distance.optimality for distance in distances], dtype=np.float64),
+    }
+
+
+def collective_table(taken: Sequence[Taken]) -> Table:
+    """A row per kind, size and extent of the collectives of the run: which way they took."""
+    return {
+        "collective": [each.kind for each in taken],
+        "members": np.array([each.ranks for each in taken], dtype=np.int64),
+        "hosts": np.array([each.hosts for each in taken], dtype=np.int64),
+        "size_bytes": np.array([each.size_bytes for each in taken], dtype=np.int64),
+        "way": [each.way for each in taken],
     }

@@ -218,6 +218,24 @@ def test_sums_in_the_switch_need_one_for_all_of_each_host(fabric: Fabric, sums: 
     assert ("nvls" in site.asked) is sums
 
 
+@pytest.mark.parametrize(
+    ("hosts", "kind", "size", "way"),
+    [
+        ((8,), "all_gather", 2**16, "ring, ll"),
+        ((8,), "all_gather", 2**28, "ring, simple"),
+        ((8,), "all_reduce", 2**28, "nvls, simple"),
+        ((8,) * 4, "broadcast", 2**30, "8 rings, simple"),
+        ((8,) * 8, "all_reduce", 2**16, "hierarchical, ll"),
+        ((8,), "all_to_all", 2**12, "pairs, ll"),
+    ],
+)
+def test_it_tells_what_it_took(hosts: tuple[int, ...], kind: CollectiveKind, size: int, way: str) -> None:
+    site = StandInSite(hosts_of(*hosts))
+    collective = Collective(kind, tuple(range(sum(hosts))), range(size), root=0 if kind in ROOTED else None)
+
+    assert Auto().choose(collective, site)[1] == way
+
+
 def test_what_may_not_be_tried_is_not() -> None:
     site = StandInSite(hosts_of(8))
     collective = Collective("all_gather", tuple(range(8)), range(2**28))

@@ -33,6 +33,7 @@ from xsim.fabric.transfers import TransferGraph
 from xsim.plan.collective.nvls import Nvls
 from xsim.plan.collective.ring import Ring
 from xsim.plan.comm import Collective, CollectiveKind
+from xsim.plan.noted import NOT_SUMMED
 from xsim.sim.contracts import NetworkBackend
 from xsim.spec.cluster import DeviceSpec
 from xsim.spec.codec import from_plain
@@ -111,6 +112,19 @@ class UnlikeHosts(StandInSite):
 
     def device(self, rank: int) -> DeviceSpec:
         return from_plain(DeviceSpec, self.names[self.fabric.hosts[rank]])
+
+
+def test_it_tells_whose_switch_sums() -> None:
+    site = UnlikeHosts(hosts_of(8, 8), names=("h100_80", "a100_80"))
+    ranks = {"one": range(8), "other": range(8, 16), "both": range(16), "few": range(2)}
+    ways = {name: Nvls().choose(Collective("all_reduce", tuple(own), range(S)), site)[1] for name, own in ranks.items()}
+
+    assert ways == {
+        "one": "summed in the switch",
+        "other": NOT_SUMMED,
+        "both": "summed in the switch of 1 of 2 hosts",
+        "few": NOT_SUMMED,
+    }
 
 
 class TestHardwareOfNvls:

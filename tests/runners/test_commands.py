@@ -125,6 +125,7 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
     assert max(len(line) for line in shown.splitlines() if line.startswith("|")) <= 120
     (detail,) = (folder / "here" / "run" / "detail").iterdir()
     assert sorted(path.name for path in detail.iterdir()) == [
+        "collectives.parquet",
         "exchanges.parquet",
         "links.parquet",
         "operators.parquet",

@@ -57,7 +57,7 @@ class Verdict:
 
     Attributes:
         needs: (rank, its need), in rank order.
-        rank: The one that lacks most; if all fit, the one with the least to spare.
+        rank: The one that lacks most; if all fit, the one with the fewest bytes to spare.
         shortfall_bytes: What it lacks; 0 if all fit.
         utilisation: The largest need over what its device has.
         text: One sentence: who, how much, and what would help.
@@ -119,7 +119,7 @@ def deployment_memory(scenario: Scenario, plan: DeploymentPlan, order: Order) ->
     need, has = needs[rank].total_bytes, devices[rank].memory_bytes
     path, load = places[rank]
     if need <= has:
-        text = f"all ranks fit; rank {rank} has the least to spare: it needs {_gb(need)} of {_gb(has)}"
+        text = f"all ranks fit; rank {rank} has the fewest bytes to spare: it needs {_gb(need)} of {_gb(has)}"
     else:
         who = f"rank {rank} ({devices[rank].name}, deployment.{path})"
         text = (

@@ -10,6 +10,7 @@ from xsim.fabric.transfers import Rows, TransferGraph, line
 from xsim.plan.comm import Collective
 from xsim.plan.contracts import Site
 from xsim.plan.layout import even_pieces
+from xsim.plan.noted import NOT_SUMMED
 from xsim.plan.patterns import Steps, by_host, cycle, natural, units
 from xsim.spec.checks import at_least, at_most
 from xsim.spec.protocols import generation
@@ -17,6 +18,7 @@ from xsim.spec.protocols import generation
 __all__ = ["Nvls"]
 
 _LEAST = 3  # ranks on a switch, as NCCL has it: github.com/NVIDIA/nccl/blob/178b6b759074/src/transport/nvls.cc
+_OTHERWISE = {"broadcast": "chain", "reduce": "chain", "all_to_all": "pairs", "send_recv": "pairs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,9 @@ class Nvls:
         at_most(self, "pieces", 10_000)
 
     def expand(self, collective: Collective, site: Site) -> TransferGraph:
+        return self.choose(collective, site)[0]
+
+    def choose(self, collective: Collective, site: Site) -> tuple[TransferGraph, str]:
         _check_hardware(site)
         fabric = site.fabric
         hosts = by_host(collective.ranks, fabric)
@@ -74,8 +79,9 @@ class Nvls:
                 steps.add(host.put([own[rank] for rank in host.ranks]))
                 steps.add(host.spread(collective.span))
             case _:
-                return natural(collective, fabric)
-        return steps.graph(collective.ranks)
+                return natural(collective, fabric), _OTHERWISE.get(collective.kind, NOT_SUMMED)
+        part = "" if len(switched) == len(hosts) else f" of {len(switched)} of {len(hosts)} hosts"
+        return steps.graph(collective.ranks), f"summed in the switch{part}"
 
 
 @dataclass(frozen=True, slots=True)
