@@ -10,7 +10,7 @@ from functools import partial
 from typing import Literal
 
 from xsim.account import Account, account
-from xsim.errors import XsimError
+from xsim.errors import SpecError, XsimError
 from xsim.fabric.fabric import Fabric, Topology
 from xsim.fabric.transfers import TransferGraph
 from xsim.fallbacks import fallbacks
@@ -89,8 +89,12 @@ def run(experiment: Experiment) -> Result:
     """
     scenario = experiment.scenario
     site = _Site(experiment, experiment.topology.build(scenario.cluster), scenario.dtype_bytes)
-    deployment = check_deployment(experiment.planner.plan(scenario, site), scenario)
-    memory = deployment_memory(scenario, deployment, experiment.schedule.order)
+    plan = experiment.planner.plan(scenario, site)
+    deployment = check_deployment(plan, scenario)
+    try:
+        memory = deployment_memory(scenario, deployment, experiment.schedule.order)
+    except SpecError as error:
+        raise error if plan is scenario.deployment else _of_planner(error, experiment.planner) from None
     if experiment.memory == "enforce" and not memory.fits:
         raise DoesNotFitError(memory.text)
     collective = Noted(experiment.collective)
@@ -112,6 +116,15 @@ def run(experiment: Experiment) -> Result:
         optimality=exchanges,
         collectives=collectives,
     )
+
+
+def _of_planner(error: SpecError, planner: Planner) -> SpecError:
+    """What is wrong with a deployment that nobody wrote, by the option of the planner that made it so."""
+    last = error.field.rpartition(".")[2]
+    option = {"layers": "chunks", "stages": "pp"}.get(last, last)
+    if not hasattr(planner, option):
+        return SpecError(f"planner: {error.field}", error.value, error.problem, error.fix)
+    return SpecError(f"planner.{option}", getattr(planner, option), error.problem, error.fix)
 
 
 def _workload(experiment: Experiment, deployment: DeploymentPlan, site: _Site, collective: Noted) -> Workload:
