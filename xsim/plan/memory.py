@@ -201,7 +201,7 @@ def _loads(
             load = Load(*held, actions)
             if plan.zero:
                 own = [kept[rank] for rank in group.ranks]
-                parts = tuple(Fraction(each.parameters, max(each.held, 1)) for each in own)
+                parts = tuple(Fraction(each.parameters, max(each.tp_parameters, 1)) for each in own)
                 bucket = max(each.bucket for each in own) * group.tp
                 needed = max(each.needed for each in own) * group.tp
                 load = replace(load, zero=plan.zero, kept=parts, bucket=bucket, needed=needed)
