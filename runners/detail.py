@@ -53,7 +53,9 @@ DOCS: Mapping[str, str] = {
     "exchange": "a hand-over of activations (move F) or their gradients (move B), or a gradient sync and its class; "
     "with optimizer sharding to the shards (sync scatter), and of updated parameters from them (sync gather), with "
     "sharded weights before each pass (sync fetch)",
+    "content": "what is exchanged: activations or their gradients, or which parameters or gradients of which layers",
     "groups": "replica.stage.group of those that take part",
+    "ranks": "of each of these groups",
     "strategy": "which way the resharding strategy took, or which strategy was chosen; empty where it has but one",
     "times": "how often in the iteration",
     "bound_ps": "no plan takes less",

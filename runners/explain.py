@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from analysis.screen import decimals, print_table
 from xsim.fallbacks import fallbacks
 from xsim.metrics import COLUMNS
-from xsim.spec.cluster import rank_devices
+from xsim.spec.cluster import ClusterSpec, rank_devices
+from xsim.tables import ranges
 from xsim.units import PS_PER_S
 from xsim.waits import CAUSES
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from xsim.metrics import Column
     from xsim.plan.workload import Program
 
-__all__ = ["explain"]
+__all__ = ["explain", "figure", "scaled", "unused"]
 
 SHOWN_RANKS = 16  # larger deployments are shown by device group
 SHOWN_COLLECTIVES = 12
@@ -32,7 +33,7 @@ SCALES = {
 
 def explain(experiment: Experiment, result: Result) -> None:
     """Print the account by cause, then by rank or group, then the rest."""
-    row = result.metrics.row()
+    row, scenario, ranks = result.metrics.row(), experiment.scenario, result.account.ranks.tolist()
     total_s = float(row["training_time_s"])
     places = decimals(total_s)
     causes = [NAMES.get(cause, cause) for cause in CAUSES]
@@ -53,8 +54,10 @@ def explain(experiment: Experiment, result: Result) -> None:
     _print_collectives(result)
     print(f"\nMemory: {row['memory_verdict']}")
     print(f"Busiest link: {row['busiest_link']}")
-    print(f"Devices: {row['ranks']} used, {row['unused_devices']} of the cluster unused{_unused(experiment, result)}")
-    for text in fallbacks(experiment.scenario, result.account.ranks.tolist(), result.collectives):
+    print(
+        f"Devices: {row['ranks']} used, {row['unused_devices']} of the cluster unused{unused(scenario.cluster, ranks)}"
+    )
+    for text in fallbacks(scenario, ranks, result.collectives):
         print(f"Stand-in: {text}")
 
 
@@ -101,7 +104,7 @@ def _places(
             sums_ps = [sum(column) for column in zip(*(of_rank[rank] for rank in members), strict=True)]
             times = [f"{total / (len(members) * PS_PER_S):.{places}f}" for total in sums_ps]
             names = ", ".join(dict.fromkeys(devices[rank].name for rank in members))
-            yield [_ranges(members), names, str(program.replica), str(program.stage), *times]
+            yield [ranges(members), names, str(program.replica), str(program.stage), *times]
 
 
 def _print_collectives(result: Result) -> None:
@@ -117,27 +120,11 @@ def _print_collectives(result: Result) -> None:
         print(f"only the largest {len(shown)} of {len(result.collectives)}; the table of collectives has all")
 
 
-def _unused(experiment: Experiment, result: Result) -> str:
-    """Which devices of the cluster no stage uses: their kinds and ranks."""
-    used = set(result.account.ranks.tolist())
+def unused(cluster: ClusterSpec, used: Collection[int]) -> str:
+    """Which devices of the cluster no rank in ``used`` is: their kinds and ranks."""
     of_kind: dict[str, list[int]] = {}
-    for rank, device in enumerate(rank_devices(experiment.scenario.cluster)):
+    for rank, device in enumerate(rank_devices(cluster)):
         if rank not in used:
             of_kind.setdefault(device.name, []).append(rank)
-    parts = (f"{name} {_ranges(ranks)}" for name, ranks in of_kind.items())
+    parts = (f"{name} {ranges(ranks)}" for name, ranks in of_kind.items())
     return f" ({', '.join(parts)})" if of_kind else ""
-
-
-def _ranges(ranks: Sequence[int]) -> str:
-    """``0-5`` or ``0-2 7-9``.
-
-    >>> _ranges((0, 1, 2, 7, 9))
-    '0-2 7 9'
-    """
-    parts: list[list[int]] = []
-    for rank in ranks:
-        if parts and parts[-1][-1] + 1 == rank:
-            parts[-1].append(rank)
-        else:
-            parts.append([rank])
-    return " ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
