@@ -11,7 +11,8 @@ from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Site
 from xsim.plan.judge import verify_collective
-from xsim.plan.operators import Exchange, ShardedOperator, layer_operators, like_layer, optimizer_operator
+from xsim.plan.operators import Exchange, ShardedOperator, layer_operators, like_layer
+from xsim.plan.optimizer import optimizer_operator
 from xsim.plan.workload import Action, Body, Collect, Compute, Fetch, Ready, Step
 from xsim.plan.zero import Kept
 from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices

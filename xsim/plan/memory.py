@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from xsim.plan.operators import ShardedOperator, layer_operators, like_layer, optimizer_state_bytes
+from xsim.plan.operators import ShardedOperator, layer_operators, like_layer
+from xsim.plan.optimizer import optimizer_state_bytes
 from xsim.plan.route import Order, scheduled
 from xsim.plan.workload import Action
 from xsim.plan.zero import kept_states
