@@ -104,7 +104,7 @@ def _costs(found: Found) -> str:
     lines = [
         "## What was fitted",
         "",
-        "A figure at the bound is as far as the search may go: the rows may want it beyond. What the rows leave open moves",
+        "A figure at the bound is as far as the search may go: the rows may want it beyond. What rows leave open moves",
         "by some percent with the rounding of a machine's arithmetic; the errors below do not.",
         "",
     ]
