@@ -1,4 +1,4 @@
-"""What a run refuses is named as it was written: by the option of the planner, the path in the deployment, the place."""
+"""What a run refuses is named as it was written: by the option of the planner, by its path, by its place."""
 
 from __future__ import annotations
 
