@@ -38,7 +38,7 @@ class Gate:
         out: Links with which every route to another host begins, in order.
         into: Links with which every route from another host ends, in order.
         leaf: Number of the switch in between. A route to another host under the same leaf has no further links; any
-            other crosses one of ``up`` of the source and one of ``down`` of the target.
+            other goes on with one of ``up`` of the source and comes in by one of ``down`` of the target, another link.
         up, down: Links from and to the leaf, the same for all ranks under it. Where none are named, nothing is promised
             of what lies in between; no rank of the fabric names any then, and all have one number of leaf.
     """

@@ -28,11 +28,13 @@ class Inside:
     Attributes:
         pcie, scale_up: Per rank its link up.
         branch: Per rank the links up of the blocks of the PCIe tree that it is in, from the innermost.
-        out, into: Per rank the links between it and the switch of its NIC, and the other way.
+        out, into: Per rank the links from it to the switch of its NIC, and the other way.
         domain: Per rank its scale-up domain over all hosts; -1 if it has no peers there.
         mesh: Per rank the first of its direct links in a full mesh, to its peers in order; -1 under a switch.
         position: Per rank its place in the domain.
         port: Per rank the number of its NIC among all.
+        nic: Per NIC its link up.
+        above: Per NIC the links up of the blocks that it is in.
     """
 
     host: list[int] = field(default_factory=list)
@@ -45,7 +47,8 @@ class Inside:
     mesh: list[int] = field(default_factory=list)
     position: list[int] = field(default_factory=list)
     port: list[int] = field(default_factory=list)
-    ports: int = 0
+    nic: list[int] = field(default_factory=list)
+    above: list[Route] = field(default_factory=list)
     domains: int = 0
 
     def way(self, src: int, dst: int) -> Route:
@@ -62,6 +65,23 @@ class Inside:
     def are_peers(self, src: int, dst: int) -> bool:
         """Whether one scale-up fabric joins the two."""
         return self.domain[src] == self.domain[dst] >= 0
+
+    def leave(self, rank: int, port: int) -> Route:
+        """From a rank over PCIe to a NIC of its host, and on to the switch of that."""
+        up, down = self._to_block(rank, port)
+        return (self.pcie[rank], *up, *[link + 1 for link in down[::-1]], self.nic[port])
+
+    def enter(self, port: int, rank: int) -> Route:
+        """The other way."""
+        down, up = self._to_block(rank, port)
+        return (self.nic[port] + 1, *up, *[link + 1 for link in down[::-1]], self.pcie[rank] + 1)
+
+    def _to_block(self, rank: int, port: int) -> tuple[Route, Route]:
+        """The links up of the blocks that only the rank is in, and of those that only the NIC is in."""
+        branch, above = self.branch[rank], self.above[port]
+        beside = len(branch) - len(above)
+        apart = sum(map(ne, branch[beside:], above))
+        return branch[: beside + apart], above[:apart]
 
     def _over_tree(self, src: int, dst: int) -> Route:
         """Up to the smallest block that holds both ranks, and down."""
@@ -81,12 +101,11 @@ def wire_hosts(columns: Columns, cluster: ClusterSpec, switch_of_port: Sequence[
     inside = Inside()
     for number, host in enumerate(cluster.each_host()):
         blocks = _wire_tree(columns, inside, number, host)
-        chains = _wire_nics(columns, inside, number, host, switch_of_port)
+        _wire_nics(columns, inside, number, host, switch_of_port)
         _wire_devices(columns, inside, number, host, blocks)
-        for rank, (up, down) in enumerate(chains, start=len(inside.out)):
-            pcie = inside.pcie[rank]
-            inside.out.append((pcie, *up))
-            inside.into.append((*down, pcie + 1))
+    for rank, port in enumerate(inside.port):
+        inside.out.append(inside.leave(rank, port))
+        inside.into.append(inside.enter(port, rank))
     return inside
 
 
@@ -109,26 +128,17 @@ def _wire_tree(columns: Columns, inside: Inside, number: int, host: HostSpec) ->
     return levels[-1]
 
 
-def _wire_nics(
-    columns: Columns, inside: Inside, number: int, host: HostSpec, switch_of_port: Sequence[int]
-) -> list[tuple[Route, Route]]:
-    """The host's NICs; of each device the links between its PCIe port and the switch beyond, and back."""
-    first = inside.ports
-    inside.ports += nic_count(host)
-    ups = []
+def _wire_nics(columns: Columns, inside: Inside, number: int, host: HostSpec, switch_of_port: Sequence[int]) -> None:
+    """The host's NICs, each in the smallest block with all devices that share it."""
+    first = len(inside.nic)
     for index in range(nic_count(host)):
         nic = columns.vertex("nic", f"host{number}.nic{index}")
-        ups.append(columns.pair("nic", nic, switch_of_port[first + index], host.nic.link))
-    chains: list[tuple[Route, Route]] = []
+        inside.nic.append(columns.pair("nic", nic, switch_of_port[first + index], host.nic.link))
     for index, devices in groupby(nics_of(host)):
         sharing = inside.branch[len(inside.port) :][: len(list(devices))]
-        apart = sum(map(ne, sharing[0], sharing[-1]))
+        beside = sum(map(ne, sharing[0], sharing[-1]))
+        inside.above.append(sharing[0][beside:])
         inside.port += [first + index] * len(sharing)
-        chains += [
-            ((*branch[:apart], ups[index]), (ups[index] + 1, *[up + 1 for up in branch[:apart][::-1]]))
-            for branch in sharing
-        ]
-    return chains
 
 
 def _wire_devices(columns: Columns, inside: Inside, number: int, host: HostSpec, blocks: Sequence[int]) -> None:

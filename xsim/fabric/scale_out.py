@@ -9,11 +9,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from xsim.errors import SpecError
 from xsim.fabric.ecmp import ecmp
 from xsim.fabric.fabric import Route
-from xsim.spec.cluster import ClusterSpec, HostSpec, LinkSpec, NicSpec
+from xsim.spec.cluster import LARGEST_UPLINKS, ClusterSpec, HostSpec, LinkSpec, NicSpec
 
-__all__ = ["Paths", "Port", "ScaleOut", "Trunk", "leaf_spine", "nics_of", "ports"]
+__all__ = [
+    "LeafSpine",
+    "Paths",
+    "Port",
+    "ScaleOut",
+    "Trunk",
+    "check_trunks",
+    "leaf_spine",
+    "nic_count",
+    "nics_of",
+    "ports",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +93,13 @@ class ScaleOut:
     trunks: Sequence[Trunk]
     of_port: Sequence[int]
     paths: Paths
+
+
+def check_trunks(count: int, option: str, value: object) -> None:
+    """Refuse what would only exhaust memory; ``option`` of the topology is why there are so many trunks."""
+    if count > LARGEST_UPLINKS:
+        problem = f"with this cluster that is {count} links between switches, more than {LARGEST_UPLINKS}"
+        raise SpecError(f"topology.{option}", value, problem, "choose fewer or smaller switches")
 
 
 def leaf_spine(names: Sequence[str], of_port: Sequence[int], uplinks: Sequence[LinkSpec], spines: int) -> ScaleOut:
