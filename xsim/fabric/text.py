@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from xsim.errors import SpecError
@@ -42,8 +43,9 @@ class TopologyText:
     gpu_type: str = ""
 
 
+@lru_cache(maxsize=4)
 def parse_topology(text: str) -> TopologyText:
-    """The topology in either format; the length of the first line tells which.
+    """The topology in either format; the length of the first line tells which. The last few are kept.
 
     Raises:
         SpecError: Its field is ``[line 3]``, where something is wrong there.

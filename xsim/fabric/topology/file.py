@@ -36,21 +36,31 @@ class File:
     path: str = ""
     text: str = ""
 
+    def __post_init__(self) -> None:
+        if self.text:
+            self._read()
+
     def build(self, cluster: ClusterSpec) -> Fabric:
         if not self.text:
             raise SpecError("topology.path", self.path, "it names no topology", "name a file that holds one")
         try:
-            return _build(parse_topology(self.text), cluster)
+            return _build(self._read(), cluster)
         except SpecError as error:
-            raise error.under("topology.text") from None
+            raise error.under("topology") from None
+
+    def _read(self) -> TopologyText:
+        try:
+            return parse_topology(self.text)
+        except SpecError as error:
+            raise error.under("text") from None
 
 
 def _build(found: TopologyText, cluster: ClusterSpec) -> Fabric:
     access, between = _sorted(found)
     nics = ports(cluster)
     if len(access) != len(nics):
-        problem = f"the cluster has {len(nics)} NICs, and each is one of the file's hosts"
-        raise SpecError("hosts", len(access), problem, "choose the cluster that the file was written for")
+        problem = f"the cluster has {len(nics)} NICs, and each is a host of the file"
+        raise SpecError("text.hosts", len(access), problem, "choose the cluster that the file was written for")
     _check_servers(found, cluster)
     for (host, (link, cable)), port in zip(sorted(access.items()), nics, strict=True):
         _check_nic(host, link, _spec(link, cable), port)
@@ -62,7 +72,7 @@ def _build(found: TopologyText, cluster: ClusterSpec) -> Fabric:
     for leaf in sorted(set(of_port)):
         if leaf != of_port[0] and not graph.next_hops(leaf, of_port[0]):
             problem = f"no path leads from it to switch {switches[of_port[0]]}, where other hosts are"
-            raise SpecError("switch", switches[leaf], problem, "add the links that join the two")
+            raise SpecError("text.switch", switches[leaf], problem, "add the links that join the two")
     return wire(cluster, ScaleOut([f"switch{v}" for v in switches], trunks, of_port, ShortestPaths(graph)))
 
 
@@ -81,14 +91,14 @@ def _sorted(found: TopologyText) -> tuple[dict[int, Numbered], list[Numbered]]:
         elif hosts and hosts[0] in access:
             problem = f"host {hosts[0]} has another to a switch, and a NIC has one port"
         if problem:
-            raise SpecError(f"[link {link}]", f"{cable.a} {cable.b}", problem, "change the file")
+            raise SpecError(f"text[link {link}]", f"{cable.a} {cable.b}", problem, "change the file")
         if hosts:
             access[hosts[0]] = link, cable
         else:
             between.append((link, cable))
     for host in found.graph.hosts:
         if host not in access:
-            raise SpecError("host", host, "no link leads from it to a switch", "add one, or list it as a switch")
+            raise SpecError("text.host", host, "no link leads from it to a switch", "add one, or list it as a switch")
     return access, between
 
 
@@ -97,22 +107,22 @@ def _check_servers(found: TopologyText, cluster: ClusterSpec) -> None:
     if sizes - {found.gpus_per_server}:
         problem = f"the hosts of the cluster have {', '.join(map(str, sorted(sizes)))} devices"
         fix = "choose the cluster that the file was written for"
-        raise SpecError("gpus_per_server", found.gpus_per_server, problem, fix)
+        raise SpecError("text.gpus_per_server", found.gpus_per_server, problem, fix)
 
 
 def _check_nic(host: int, link: int, own: LinkSpec, port: Port) -> None:
     """Refuse another rate or delay than that of the NIC: one of the two would be forgotten."""
     nic = f"it is that of host {host}, NIC {port.index} of the cluster's host {port.host}, which has"
     if not isclose(own.bandwidth_bytes_per_s, port.nic.bandwidth_bytes_per_s, rel_tol=1e-9):
-        problem = f"{nic} {format_bandwidth(port.nic.bandwidth_bytes_per_s)}"
-        raise SpecError(f"[link {link}]", format_bandwidth(own.bandwidth_bytes_per_s), problem, "make the two equal")
+        here, there = (format_bandwidth(each.bandwidth_bytes_per_s) for each in (own, port.nic))
+        raise SpecError(f"text[link {link}]", here, f"{nic} {there}", "make the two equal")
     if own.latency_ps != port.nic.latency_ps:
         problem = f"{nic} a latency of {format_time(port.nic.latency_ps)}"
-        raise SpecError(f"[link {link}]", format_time(own.latency_ps), problem, "make the two equal")
+        raise SpecError(f"text[link {link}]", format_time(own.latency_ps), problem, "make the two equal")
 
 
 def _spec(link: int, cable: Cable) -> LinkSpec:
     try:
         return LinkSpec(bandwidth_bytes_per_s=cable.bandwidth_bits_per_s / 8, latency_ps=cable.delay_ps)
     except SpecError as error:
-        raise SpecError(f"[link {link}]", error.value, error.problem, error.fix) from None
+        raise SpecError(f"text[link {link}]", error.value, error.problem, error.fix) from None
