@@ -174,6 +174,21 @@ def test_a_full_dragonfly_has_the_published_counts(p: int, a: int, h: int) -> No
         Dragonfly(nics=p, routers=a, global_links=h).build(hosts(p * a * groups + 1))
 
 
+@given(routers=st.integers(1, 5), links=st.integers(1, 5), groups=st.integers(2, 7), data=st.data())
+def test_a_dragonfly_takes_those_links_between_two_groups_that_make_the_fewest_hops(
+    routers: int, links: int, groups: int, data: st.DataObject
+) -> None:
+    groups = min(groups, routers * links + 1)
+    fabric = Dragonfly(nics=1, routers=routers, global_links=links).build(hosts(routers * groups))
+    src, dst = (data.draw(st.integers(0, routers - 1)) + group * routers for group in (0, groups - 1))
+    own, other = (f"group{group}.router" for group in (0, groups - 1))
+    between = [each.name.split(" -> ") for each in fabric.links if own in each.name and f"> {other}" in each.name]
+    counts = Counter(1 + (f"{own}{src}" != a) + (f"{other}{dst % routers}" != b) for a, b in between)
+
+    assert fabric.choices(src, dst) == counts[min(counts)]
+    assert {hops(fabric, src, dst, choice) for choice in range(fabric.choices(src, dst))} == {min(counts)}
+
+
 def test_valiant_goes_by_way_of_every_third_group() -> None:
     straight = Dragonfly(nics=1, routers=2, global_links=2)
     fabric, shape = replace(straight, routing="valiant").build(hosts(10)), straight.build(hosts(10))

@@ -72,7 +72,7 @@ def _unnumbered() -> NDArray[np.int64]:
 class Fabric:
     """Directed links in columns of length L, and routes over them.
 
-    A topology builds it. Routes are computed on demand (about 1 us each) and not kept: there is no N x N table, and
+    A topology builds it. Routes are computed on demand (1 to 10 us each) and not kept: there is no N x N table, and
     who needs a route often compiles it into his own columns.
 
     Vertices are numbered. 0..N are the N ranks. N..2 N are multicast groups: vertex N + r is one of the scale-up
@@ -115,6 +115,7 @@ class Fabric:
         Args:
             choice: Which of the ``choices`` of the pair, from 0; absent: the one that a hash of the two takes.
         """
+        assert choice is None or 0 <= choice < self.choices(src, dst), "there are no more choices"
         if choice is None or self.alternatives is None:
             return self.router(src, dst)
         return self.alternatives.chosen(src, dst, choice)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations, count
 from typing import Literal
 
@@ -64,7 +64,7 @@ class Dragonfly:
         return (self.nics or links) * routers * (routers * links + 1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class _Groups:
     """The routers, and minimal paths between them.
 
@@ -78,7 +78,6 @@ class _Groups:
     groups: int
     routers: int
     links: int
-    _known: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def parallel(self) -> int:
@@ -122,31 +121,40 @@ class _Groups:
         return (*route, link), self.gateway(other, group, number)
 
     def hashed(self, start: int, end: int, src: int, dst: int) -> Route:
-        return self.chosen(start, end, ecmp(src, dst, self.choices(start, end)))
+        nearest = self._nearest(start, end)
+        return self._by(start, end, nearest[ecmp(src, dst, len(nearest))])
 
     def choices(self, start: int, end: int) -> int:
         return len(self._nearest(start, end))
 
     def chosen(self, start: int, end: int, choice: int) -> Route:
-        if start // self.routers == end // self.routers:
-            return self.local(start, end)
         return self._by(start, end, self._nearest(start, end)[choice])
 
     def _by(self, start: int, end: int, number: int) -> Route:
+        """Over that link between the groups of the two, if they are of two."""
+        if start // self.routers == end // self.routers:
+            return self.local(start, end)
         route, last = self.across(start, end // self.routers, number)
         return (*route, *self.local(last, end))
 
-    def _nearest(self, start: int, end: int) -> tuple[int, ...]:
-        """Which of the links between the groups of the two lead there in the fewest hops; kept per pair of routers."""
-        if start // self.routers == end // self.routers:
+    def _nearest(self, start: int, end: int) -> Sequence[int]:
+        """Which of the links between the groups of the two lead there in the fewest hops: those at both, or at one."""
+        here, there = start // self.routers, end // self.routers
+        if here == there:
             return (0,)
-        if (start, end) not in self._known:
-            hops = [len(self._by(start, end, number)) for number in range(self.parallel)]
-            self._known[start, end] = tuple(number for number, n in enumerate(hops) if n == min(hops))
-        return self._known[start, end]
+        from_start, from_end = self._own(start, there), self._own(end, here)
+        both = range(max(from_start.start, from_end.start), min(from_start.stop, from_end.stop))
+        return both or (*from_start, *from_end) or range(self.parallel)
+
+    def _own(self, router: int, other: int) -> range:
+        """Which of the links between its group and another begin at the router itself."""
+        group, first_port = router // self.routers, router % self.routers * self.links
+        away = first_port - ((other - group) % self.groups - 1)
+        stop = -(-(away + self.links) // (self.groups - 1))
+        return range(max(0, -(-away // (self.groups - 1))), min(stop, self.parallel))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class _Valiant:
     """Paths by way of a group that neither end is in; minimal ones inside a group, or if there is no third group."""
 
