@@ -26,13 +26,13 @@ class TwoDatacenters:
 
     Attributes:
         hosts: How many of the cluster's hosts stand in the first datacenter; if absent half of them, and the odd one.
-        wan_bandwidth: Of one direction, with its unit.
-        wan_delay: Of one direction, with its unit; light in fibre takes about 5 us per km.
+        wan_bandwidth: Of the WAN in one direction, with its unit.
+        wan_delay: Of the same, with its unit; light in fibre takes about 5 us per km.
     """
 
     hosts: int | None = None
-    wan_bandwidth: str = "1.6 Tbps"
-    wan_delay: str = "1 ms"
+    wan_bandwidth: str = "1.6Tbps"
+    wan_delay: str = "1ms"
 
     def __post_init__(self) -> None:
         if self.hosts is not None:
