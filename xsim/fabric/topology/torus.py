@@ -112,17 +112,17 @@ class _Grid:
 
     def _path(self, start: int, end: int, backwards: Sequence[int]) -> Route:
         """Dimension by dimension; where both ways are equally long, forwards or ``backwards``."""
-        route = []
+        route, at = [], start
         for size, stride, first, tie_back in zip(self.sizes, self.strides, self.first, backwards, strict=True):
-            place, steps = start // stride % size, (end // stride - start // stride) % size
-            tie = place == 1 if size == 2 else tie_back == 1
+            steps = (end // stride - start // stride) % size
+            tie = at // stride % size == 1 if size == 2 else tie_back == 1
             back = 2 * steps > size or (2 * steps == size and tie)
             for _ in range(min(steps, size - steps)):
-                following = (place + (-1 if back else 1)) % size
-                owner = start + ((following if back else place) - start // stride % size) * stride
-                if size == 2:
+                place = at // stride % size
+                following = at + ((place + (-1 if back else 1)) % size - place) * stride
+                owner = following if back else at
+                if size == 2:  # every other switch has a trunk
                     owner = owner // (2 * stride) * stride + owner % stride
                 route.append(2 * (first + owner) + back)
-                place = following
-            start += (place - start // stride % size) * stride
+                at = following
         return tuple(route)
