@@ -43,14 +43,14 @@ types: $(STAMP)  ## mypy --strict
 imports: $(STAMP)  ## which module may import which
 	$(BIN)/lint-imports
 
-pytest: $(STAMP)  ## the tests
-	$(BIN)/pytest -q
+pytest: $(STAMP)  ## the tests, in as many processes as there are cores
+	$(BIN)/pytest -q --numprocesses auto --dist loadfile
 
 bench: $(STAMP)  ## speed and memory, as ratios and medians
 	$(BIN)/pytest tests/bench --benchmark-only --benchmark-columns=min,median,rounds -q
 
 soak: $(STAMP)  ## the property tests with many more examples
-	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q
+	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q --numprocesses auto --dist loadfile
 
 proto: $(STAMP)  ## regenerate the protobuf code
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. xsim/spec/xsim.proto

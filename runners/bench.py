@@ -12,7 +12,7 @@ from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.fabric.transfers import TransferGraph
 from xsim.families import Members
 from xsim.plan.collective.auto import Auto
-from xsim.plan.comm import Collective, CommPlan
+from xsim.plan.comm import Collective, CommPlan, in_bytes
 from xsim.plan.contracts import Estimate
 from xsim.plan.forecast import Forecast
 from xsim.plan.lower import lower_comm
@@ -68,6 +68,9 @@ class _Bench(Members):
         site = replace(self, element_bytes=element_bytes)
         graph = lower_comm(plan, [plan.participants()], collective=Auto(), site=site)
         return Flow().open(self.fabric, 0).solo(graph)
+
+    def fair_ps(self, graph: TransferGraph) -> int:
+        return Flow().open(self.fabric, 0).solo(in_bytes(graph, self.element_bytes))
 
     def simulate(self, deployment: DeploymentPlan) -> Estimate:
         raise PlanError(f"a collective alone simulates no deployment, such as {deployment}")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from analysis.command import Parser, exits
 from runners.bench import forecast_us, simulated_us
-from runners.calibration import Costs, Wires, fit_costs, fit_latency_ps
-from runners.calibration_report import Found, grouped, text
+from runners.calibration import Wires, errors, fit_costs, fit_latency_ps
+from runners.calibration_report import Fit, Found, grouped, text
 from runners.measured import Row, read
 from xsim.errors import SpecError
 from xsim.plan.protocol import FILL_STEPS
@@ -24,6 +24,10 @@ from xsim.spec.codec import from_plain
 from xsim.spec.protocols import GenerationCosts, generations
 
 __all__ = ["calibrate", "main"]
+
+LEAST_OWN_ROWS = (
+    18  # of a source, to be fitted for itself: two for each cost of a ring and four of pairs, held out ones too
+)
 
 
 @exits
@@ -58,28 +62,43 @@ def _read(folder: Path) -> tuple[Sequence[Row], Mapping[str, tuple[int, str]]]:
 
 def calibrate(rows: Sequence[Row], left_out: Mapping[str, tuple[int, str]]) -> Found:
     """Fit on a part of the rows, simulate all."""
-    costs = {name: _fitted(own, rows) for name, own in generations().items() if own.devices}
+    fits = {name: _of_generation(own, rows) for name, own in generations().items() if own.devices}
+    unversioned = grouped((row for row in rows if row.hosts == 1 and not row.versioned), lambda row: row.group)
+    own_fits = {group: _fit(own) for group, own in unversioned.items() if len(own) >= LEAST_OWN_ROWS}
     networks = grouped((row for row in rows if row.hosts > 1), lambda row: row.machine.network)
     latencies_ps = {
         network: fit_latency_ps([row for row in own if not row.held_out_by_size], forecast_us)
         for network, own in networks.items()
     }
-    errors = {row: simulated_us(row, latencies_ps.get(row.machine.network)) / row.time_us - 1 for row in rows}
-    return Found(costs=costs, latencies_ps=latencies_ps, errors=errors, left_out=left_out)
+    simulated = {row: simulated_us(row, latencies_ps.get(row.machine.network)) / row.time_us - 1 for row in rows}
+    return Found(fits=fits, own_fits=own_fits, latencies_ps=latencies_ps, errors=simulated, left_out=left_out)
 
 
-def _fitted(generation: GenerationCosts, rows: Iterable[Row]) -> Costs:
-    own = [row for row in rows if row.hosts == 1 and row.machine.device in generation.devices and not row.held_out]
+def _of_generation(generation: GenerationCosts, rows: Iterable[Row]) -> Fit:
+    devices = generation.devices
+    own = [row for row in rows if row.hosts == 1 and row.machine.device in devices and row.versioned]
     if not own:
-        shown = ", ".join(generation.devices)
+        shown = ", ".join(devices)
         raise SpecError("XSIM_REFERENCE_DATA", shown, "no row of these devices is there to fit", "use the whole table")
+    return _fit(own)
+
+
+def _fit(rows: Sequence[Row]) -> Fit:
+    """On every second size, of devices of one generation and hosts of one build."""
+    first = rows[0].machine
+    (generation,) = (own for own in generations().values() if first.device in own.devices)
     device = from_plain(DeviceSpec, generation.devices[0])
     wires = Wires(
         port=device.scale_up or device.pcie,
         fill_steps=FILL_STEPS if device.scale_up else 0,
-        blocks=tuple(devices for devices, _ in own[0].machine.pcie_tree),
+        blocks=tuple(devices for devices, _ in first.pcie_tree),
     )
-    return fit_costs(own, wires, generation.in_switch.ranks if generation.in_switch else None)
+    switch = generation.in_switch.ranks if generation.in_switch else None
+    fitted = [row for row in rows if not row.held_out_by_size]
+    costs = fit_costs(fitted, wires, switch)
+    return Fit(
+        costs=costs, wires=wires, in_switch_ranks=switch, fitted=fitted, errors=errors(rows, costs, wires, switch)
+    )
 
 
 if __name__ == "__main__":

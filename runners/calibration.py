@@ -30,7 +30,7 @@ from runners.measured import Row
 from xsim.plan.collective.nvls import Nvls
 from xsim.spec.cluster import LinkSpec
 
-__all__ = ["BOUNDS", "Costs", "Wires", "fit_costs", "fit_latency_ps"]
+__all__ = ["BOUNDS", "Costs", "Wires", "errors", "fit_costs", "fit_latency_ps"]
 
 Floats = NDArray[np.float64]
 
@@ -161,19 +161,40 @@ def fit_costs(rows: Sequence[Row], wires: Wires, in_switch_ranks: int | None) ->
 
 def _fit_pairs(rows: Sequence[Row], rings: Costs, wires: Wires) -> tuple[tuple[float, float], tuple[float, float]]:
     columns = _Columns.of(rows, None)
+    ll_us, ll, simple_us, simple = _search(
+        lambda pairs: _pairs_us(pairs, rings, columns, wires) / columns.times_us,
+        PAIRS_FIRST,
+        PAIRS_LOWEST,
+        PAIRS_HIGHEST,
+    )
+    return (ll_us, ll), (simple_us, simple)
+
+
+def _pairs_us(pairs: Floats, rings: Costs, columns: _Columns, wires: Wires) -> Floats:
+    """Of each exchange of all pairs; ``pairs`` as ``PAIRS_FIRST``."""
     ranks = columns.ranks
     busy_us = [(ranks - 1 + wires.fill_steps) * wires.byte_us]
     busy_us += [devices * np.maximum(ranks - devices, 0) * 1e6 / rate for devices, rate in rings.uplinks]
     sent_us = np.max(busy_us, axis=0) / ranks * columns.sizes
+    fixed_us = rings.base_us + wires.latency_us
+    ll, simple = (fixed_us + delay + sent_us / share for delay, share in (pairs[:2], pairs[2:]))
+    found: Floats = np.minimum(ll, simple)
+    return found
 
-    def off(costs: Floats) -> Floats:
-        fixed_us = rings.base_us + wires.latency_us
-        ll, simple = (fixed_us + delay + sent_us / share for delay, share in (costs[:2], costs[2:]))
-        found: Floats = np.minimum(ll, simple) / columns.times_us
-        return found
 
-    ll_us, ll, simple_us, simple = _search(off, PAIRS_FIRST, PAIRS_LOWEST, PAIRS_HIGHEST)
-    return (ll_us, ll), (simple_us, simple)
+def errors(rows: Sequence[Row], costs: Costs, wires: Wires, in_switch_ranks: int | None) -> dict[Row, float]:
+    """Of each row, its time with these costs in closed form over the measured one, less 1.
+
+    Rows that no cost is of are left out.
+    """
+    rings = [row for row in rows if row.kind != "all_to_all"]
+    exchanges = [row for row in rows if row.kind == "all_to_all" and costs.pairs]
+    point = np.array([costs.base_us, *costs.delays_us, *costs.shares, *(costs.in_switch or ())])
+    uplinks = np.array([rate for _, rate in costs.uplinks]) / wires.port.bandwidth_bytes_per_s
+    times_us = _predicted_us(point, uplinks, _Columns.of(rings, in_switch_ranks), wires).tolist()
+    if costs.pairs:
+        times_us += _pairs_us(np.ravel(costs.pairs), costs, _Columns.of(exchanges, None), wires).tolist()
+    return {row: us / row.time_us - 1 for row, us in zip((*rings, *exchanges), times_us, strict=True)}
 
 
 def _search(off: Callable[[Floats], Floats], first: Floats, lowest: Floats, highest: Floats) -> list[float]:

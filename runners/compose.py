@@ -129,7 +129,8 @@ def place(config: Plain, key: str, value: object, *, add: bool) -> None:
     node, last = _parent(config, key)
     if isinstance(node, dict):
         if last not in node and not add:
-            fix = f"{options.near(last, node)}it has {', '.join(map(str, node))}; +{key}=... adds a key"
+            known = dict.fromkeys([*node, *options.unwritten_of(key.removesuffix(f".{last}"))])
+            fix = f"{options.near(last, known)}it has {', '.join(map(str, known))}; +{key}=... adds a key"
             raise SpecError(key, value, "there is no such key", fix)
         node[last] = value
     else:

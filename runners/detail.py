@@ -1,4 +1,4 @@
-"""What a single run leaves beside its row: tables per rank, operator, link and exchange, and a timeline."""
+"""What a single run leaves beside its row: tables per rank, operator, link, exchange and collective, a timeline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from runners.store import write_whole
 from xsim.experiment import Experiment, Result
-from xsim.tables import Table, exchange_table, link_table, operator_table, rank_table
+from xsim.tables import Table, collective_table, exchange_table, link_table, operator_table, rank_table
 from xsim.trace import trace_events
 
 __all__ = ["DOCS", "traced", "write_detail"]
@@ -53,23 +53,31 @@ DOCS: Mapping[str, str] = {
     "exchange": "a hand-over of activations (move F) or their gradients (move B), or a gradient sync and its class; "
     "with optimizer sharding to the shards (sync scatter), and of updated parameters from them (sync gather), with "
     "sharded weights before each pass (sync fetch)",
+    "content": "what is exchanged: activations or their gradients, or which parameters or gradients of which layers",
     "groups": "replica.stage.group of those that take part",
+    "ranks": "of each of these groups",
     "strategy": "which way the resharding strategy took, or which strategy was chosen; empty where it has but one",
     "times": "how often in the iteration",
     "bound_ps": "no plan takes less",
     "alone_ps": "what it takes with the wires to itself",
     "optimality": "bound over that time",
+    "collective": "its kind",
+    "members": "how many ranks take part",
+    "hosts": "over how many hosts",
+    "size_bytes": "of the whole tensor",
+    "way": "the algorithm, and the protocol where one was chosen",
 }
 
 
 def write_detail(folder: Path, experiment: Experiment, result: Result) -> None:
-    """``ranks``, ``operators``, ``links`` and ``exchanges`` as Parquet, and ``trace.json`` for Perfetto."""
+    """``ranks``, ``operators``, ``links``, ``exchanges``, ``collectives`` as Parquet, ``trace.json`` for Perfetto."""
     scenario, timeline = experiment.scenario, result.timeline
     tables = {
         "ranks": rank_table(scenario, result.workload, timeline, result.account, result.memory),
         "operators": operator_table(result.account),
         "links": link_table(result.fabric, result.network, timeline.makespan_ps),
         "exchanges": exchange_table(result.workload, result.optimality),
+        "collectives": collective_table(result.collectives),
     }
     for name, columns in tables.items():
         write_whole(folder / f"{name}.parquet", _parquet(columns))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from analysis.screen import decimals, print_table
+from xsim.fallbacks import fallbacks
 from xsim.metrics import COLUMNS
-from xsim.spec.cluster import rank_devices
+from xsim.spec.cluster import ClusterSpec, rank_devices
+from xsim.tables import ranges
 from xsim.units import PS_PER_S
 from xsim.waits import CAUSES
 
@@ -16,9 +18,10 @@ if TYPE_CHECKING:
     from xsim.metrics import Column
     from xsim.plan.workload import Program
 
-__all__ = ["explain"]
+__all__ = ["explain", "figure", "scaled", "unused"]
 
 SHOWN_RANKS = 16  # larger deployments are shown by device group
+SHOWN_COLLECTIVES = 12
 SHOWN_GROUPS = 64  # of still larger ones only those of the first replica
 
 NAMES = {"straggler_wait": "idle"}  # causes that the results call otherwise
@@ -30,7 +33,7 @@ SCALES = {
 
 def explain(experiment: Experiment, result: Result) -> None:
     """Print the account by cause, then by rank or group, then the rest."""
-    row = result.metrics.row()
+    row, scenario, ranks = result.metrics.row(), experiment.scenario, result.account.ranks.tolist()
     total_s = float(row["training_time_s"])
     places = decimals(total_s)
     causes = [NAMES.get(cause, cause) for cause in CAUSES]
@@ -47,8 +50,15 @@ def explain(experiment: Experiment, result: Result) -> None:
     rest = [column for column in COLUMNS if column.name not in shown and column.kind != "text"]
     figures = [[column.name, figure(column, row[column.name]), column.doc] for column in rest]
     print_table(["figure", "value", "meaning"], figures, numbers=["value"])
+    print()
+    _print_collectives(result)
     print(f"\nMemory: {row['memory_verdict']}")
     print(f"Busiest link: {row['busiest_link']}")
+    print(
+        f"Devices: {row['ranks']} used, {row['unused_devices']} of the cluster unused{unused(scenario.cluster, ranks)}"
+    )
+    for text in fallbacks(scenario, ranks, result.collectives):
+        print(f"Stand-in: {text}")
 
 
 def figure(column: Column, value: float | bool | str) -> str:
@@ -56,12 +66,17 @@ def figure(column: Column, value: float | bool | str) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if column.unit in SCALES and value:
-        steps = SCALES[column.unit]
-        factor, unit = next((step for step in steps if abs(value) >= step[0]), steps[-1])
-        return f"{value / factor:.4g} {unit}" if value < 1000 * factor else f"{value / factor:.0f} {unit}"
+        return scaled(value, column.unit)
     if column.unit == "1":
         return f"{value:.2%}" if column.kind == "float" else str(value)
     return f"{value:.6g} {column.unit}".rstrip()
+
+
+def scaled(value: float, unit: str) -> str:
+    """``value`` with the prefix that suits it."""
+    steps = SCALES[unit]
+    factor, prefixed = next((step for step in steps if abs(value) >= step[0]), steps[-1])
+    return f"{value / factor:.4g} {prefixed}" if value < 1000 * factor else f"{value / factor:.0f} {prefixed}"
 
 
 def _print_places(experiment: Experiment, result: Result, places: int) -> None:
@@ -89,19 +104,27 @@ def _places(
             sums_ps = [sum(column) for column in zip(*(of_rank[rank] for rank in members), strict=True)]
             times = [f"{total / (len(members) * PS_PER_S):.{places}f}" for total in sums_ps]
             names = ", ".join(dict.fromkeys(devices[rank].name for rank in members))
-            yield [_ranges(members), names, str(program.replica), str(program.stage), *times]
+            yield [ranges(members), names, str(program.replica), str(program.stage), *times]
 
 
-def _ranges(ranks: Sequence[int]) -> str:
-    """``0-5`` or ``0-2 7-9``.
+def _print_collectives(result: Result) -> None:
+    """Which way collectives took, the largest first."""
+    shown = sorted(result.collectives, key=lambda taken: -taken.size_bytes)[:SHOWN_COLLECTIVES]
+    rows = [
+        (taken.kind, str(taken.ranks), str(taken.hosts), scaled(taken.size_bytes, "B"), taken.way) for taken in shown
+    ]
+    print_table(
+        ["collective", "ranks", "hosts", "size", "way"], dict.fromkeys(rows), numbers=["ranks", "hosts", "size"]
+    )
+    if len(shown) < len(result.collectives):
+        print(f"only the largest {len(shown)} of {len(result.collectives)}; the table of collectives has all")
 
-    >>> _ranges((0, 1, 2, 7, 9))
-    '0-2 7 9'
-    """
-    parts: list[list[int]] = []
-    for rank in ranks:
-        if parts and parts[-1][-1] + 1 == rank:
-            parts[-1].append(rank)
-        else:
-            parts.append([rank])
-    return " ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
+
+def unused(cluster: ClusterSpec, used: Collection[int]) -> str:
+    """Which devices of the cluster no rank in ``used`` is: their kinds and ranks."""
+    of_kind: dict[str, list[int]] = {}
+    for rank, device in enumerate(rank_devices(cluster)):
+        if rank not in used:
+            of_kind.setdefault(device.name, []).append(rank)
+    parts = (f"{name} {ranges(ranks)}" for name, ranks in of_kind.items())
+    return f" ({', '.join(parts)})" if of_kind else ""

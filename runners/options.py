@@ -29,6 +29,7 @@ __all__ = [
     "spelled_out",
     "store_members",
     "unwritten",
+    "unwritten_of",
 ]
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
@@ -54,6 +55,11 @@ ROOT: Mapping[str, str] = {
 
 # what a deployment may leave unwritten and a command may set all the same
 UNWRITTEN = frozenset(f"deployment.{name}" for name, field in text_fields(DeploymentPlan).items() if not field.required)
+
+
+def unwritten_of(group: str) -> tuple[str, ...]:
+    """What ``group`` may leave unwritten and does not have to be added, sorted."""
+    return tuple(sorted(key.removeprefix(f"{group}.") for key in UNWRITTEN if key.startswith(f"{group}.")))
 
 
 def offered(group: str, config_dirs: Iterable[Path] = ()) -> tuple[str, ...]:

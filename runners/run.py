@@ -63,7 +63,7 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     write_detail(detail, experiment, result)
     print(point.title)
     explain(experiment, result)
-    print(f"Tables per rank, operator, link and exchange: {detail}")
+    print(f"Tables per rank, operator, link, exchange and collective: {detail}")
     part = "" if traced(result) is None else " (one rank per group of the first replica)"
     print(f"Timeline{part}: open {detail / 'trace.json'} in https://ui.perfetto.dev")
     print(f"Compare strategies: {starts('runners.sweep')} {replaced(argv, 'reshard', offered('reshard'))}")

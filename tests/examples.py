@@ -16,7 +16,7 @@ from tests.topologies import fitting
 from xsim.experiment import Experiment
 from xsim.fabric.topology.rail import Rail
 from xsim.families import build, names
-from xsim.spec.cluster import ClusterSpec, HostSpec, LinkSpec, PcieLevel
+from xsim.spec.cluster import SCALE_UP_KINDS, ClusterSpec, HostSpec, LinkSpec, PcieLevel
 from xsim.spec.codec import from_plain
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.model import ModelSpec
@@ -86,8 +86,9 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
         blocking_sends=draw(st.booleans()),
         tp_overlap=draw(st.booleans()),
     )
-    scenario = Scenario(cluster=draw(_clusters()), model=model, batch=plan.samples, deployment=plan)
     chosen = {family: draw(st.sampled_from(names(family))) for family in ("reshard", "collective", "topology")}
+    cluster = draw(_clusters(sums=chosen["collective"] == "nvls"))
+    scenario = Scenario(cluster=cluster, model=model, batch=plan.samples, deployment=plan)
     chosen |= {"schedule": schedule, "network": network}
     topology = fitting(chosen.pop("topology"), scenario.cluster)
     members = {family: build(family, {"name": name}) for family, name in chosen.items()} | {"topology": topology}
@@ -97,17 +98,17 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
 
 
 @st.composite
-def _clusters(draw: st.DrawFn) -> ClusterSpec:
-    """Two hosts of 5 H100 and two of 5 A100, wired in any way."""
+def _clusters(draw: st.DrawFn, sums: bool) -> ClusterSpec:
+    """Two hosts of 5 H100 and two of 5 A100, wired in any way; with ``sums`` the first has a switch that sums."""
     cluster = load(ClusterSpec, "fig4")
     hosts = (*cluster.hosts, *cluster.hosts)
     wired = tuple(
         replace(
             host,
-            scale_up=draw(st.sampled_from(("nvswitch", "full_mesh", "pcie"))),
+            scale_up=draw(st.sampled_from(("nvswitch",) if sums and not number else SCALE_UP_KINDS)),
             nic=replace(host.nic, per_host=draw(st.sampled_from((None, 1, 2)))),
         )
-        for host in hosts
+        for number, host in enumerate(hosts)
     )
     if draw(st.sampled_from((False, False, True))):
         wired = tuple(draw(_with_tree(host)) for host in wired)

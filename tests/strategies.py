@@ -12,7 +12,7 @@ from xsim.fabric.fabric import Fabric, Link
 from xsim.fabric.transfers import TransferGraph
 from xsim.families import Members
 from xsim.plan.collective.ring import Ring
-from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
+from xsim.plan.comm import Collective, CollectiveKind, CommPlan, in_bytes, lower_plan
 from xsim.plan.contracts import Estimate
 from xsim.plan.layout import Layout
 from xsim.sim.network.flow import Flow
@@ -59,6 +59,9 @@ class StandInSite(Members):
 
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         return 0
+
+    def fair_ps(self, graph: TransferGraph) -> int:
+        return Flow().open(self.fabric, 0).solo(in_bytes(graph, self.element_bytes))
 
     def simulate(self, deployment: DeploymentPlan) -> Estimate:
         return Estimate(training_time_ps=0, fits=True)

@@ -10,15 +10,18 @@ from functools import partial
 from typing import Literal
 
 from xsim.account import Account, account
-from xsim.errors import XsimError
+from xsim.errors import SpecError, XsimError
 from xsim.fabric.fabric import Fabric, Topology
+from xsim.fabric.transfers import TransferGraph
+from xsim.fallbacks import fallbacks
 from xsim.families import Members, build
 from xsim.metrics import Metrics, measure
 from xsim.optimality import Optimality, optimality
-from xsim.plan.comm import CommPlan
+from xsim.plan.comm import CommPlan, in_bytes
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Estimate, Planner, Reshard, Schedule
 from xsim.plan.lower import lower, lower_comm
 from xsim.plan.memory import Verdict, deployment_memory
+from xsim.plan.noted import Noted, Taken
 from xsim.plan.walk import walk
 from xsim.plan.workload import Workload
 from xsim.sim.contracts import NetworkBackend, NetworkStats
@@ -73,6 +76,7 @@ class Result:
     fabric: Fabric
     network: NetworkStats
     optimality: Optimality
+    collectives: tuple[Taken, ...]
 
 
 def run(experiment: Experiment) -> Result:
@@ -85,17 +89,23 @@ def run(experiment: Experiment) -> Result:
     """
     scenario = experiment.scenario
     site = _Site(experiment, experiment.topology.build(scenario.cluster), scenario.dtype_bytes)
-    deployment = check_deployment(experiment.planner.plan(scenario, site), scenario)
-    memory = deployment_memory(scenario, deployment, experiment.schedule.order)
+    plan = experiment.planner.plan(scenario, site)
+    deployment = check_deployment(plan, scenario)
+    try:
+        memory = deployment_memory(scenario, deployment, experiment.schedule.order)
+    except SpecError as error:
+        raise error if plan is scenario.deployment else _of_planner(error, experiment.planner) from None
     if experiment.memory == "enforce" and not memory.fits:
         raise DoesNotFitError(memory.text)
-    workload = _workload(experiment, deployment, site)
+    collective = Noted(experiment.collective)
+    workload = _workload(experiment, deployment, site, collective)
     network = experiment.network.open(site.fabric, experiment.seed)
     timeline = execute(workload, network, site.fabric, fold=experiment.fold)
     accounts, stats = account(workload, timeline), network.stats()
-    exchanges = optimality(workload, network)
+    exchanges, collectives = optimality(workload, network), collective.taken()
+    stand_ins = fallbacks(scenario, accounts.ranks.tolist(), collectives)
     return Result(
-        metrics=measure(scenario, accounts, site.fabric, stats, exchanges, memory),
+        metrics=measure(scenario, accounts, site.fabric, stats, exchanges, memory, stand_ins),
         account=accounts,
         timeline=timeline,
         workload=workload,
@@ -104,16 +114,26 @@ def run(experiment: Experiment) -> Result:
         fabric=site.fabric,
         network=stats,
         optimality=exchanges,
+        collectives=collectives,
     )
 
 
-def _workload(experiment: Experiment, deployment: DeploymentPlan, site: _Site) -> Workload:
+def _of_planner(error: SpecError, planner: Planner) -> SpecError:
+    """What is wrong with a deployment that nobody wrote, by the option of the planner that made it so."""
+    last = error.field.rpartition(".")[2]
+    option = {"layers": "chunks", "stages": "pp"}.get(last, last)
+    if not hasattr(planner, option):
+        return SpecError(f"planner: {error.field}", error.value, error.problem, error.fix)
+    return SpecError(f"planner.{option}", getattr(planner, option), error.problem, error.fix)
+
+
+def _workload(experiment: Experiment, deployment: DeploymentPlan, site: _Site, collective: Noted) -> Workload:
     workload = lower(
         experiment.scenario,
         deployment,
         schedule=experiment.schedule,
         reshard=experiment.reshard,
-        collective=experiment.collective,
+        collective=collective,
         compute=experiment.compute,
         site=site,
         verify=experiment.verify,
@@ -146,6 +166,10 @@ class _Site(Members):
             site=replace(self, element_bytes=element_bytes),
         )
         return self.experiment.network.open(self.fabric, self.experiment.seed).solo(graph)
+
+    def fair_ps(self, graph: TransferGraph) -> int:
+        fair: NetworkBackend = build("network", {"name": "flow"})
+        return fair.open(self.fabric, self.experiment.seed).solo(in_bytes(graph, self.element_bytes))
 
     def simulate(self, deployment: DeploymentPlan) -> Estimate:
         given = build("planner", {"name": "given"})

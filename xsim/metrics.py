@@ -106,12 +106,20 @@ class Metrics:
     move_optimality: float = _of("1", f"hand-overs between stages: {_OPTIMALITY}")
     sync_optimality: float = _of("1", f"gradient syncs: {_OPTIMALITY}")
     peak_memory_bytes: int = _of("B", "largest need of any rank")
-    memory_utilisation_max: float = _of("1", "need over capacity of the rank where it is largest")
+    memory_utilisation_max: float = _of(
+        "1", "need over capacity of the rank where that is largest; another may have fewer bytes to spare"
+    )
     fits: bool = _of("", "whether the need of every rank fits its device")
     memory_verdict: str = _of("", "which rank does not fit, by how much and what would help; or that all fit")
     ranks: int = _of("1", "devices that the deployment uses")
+    unused_devices: int = _of("1", "devices of the cluster that no stage uses; they count in no other figure")
+    fallbacks: str = _of("", "where figures of other hardware stand in for missing ones, and why; empty if nowhere")
     capex_usd: float = _of("USD", "price of these devices")
-    tco_usd_per_gpu_hour: float = _of("USD/h", "capex over ranks and training time; falls as runs get slower")
+    tco_usd_per_gpu_hour: float = _of(
+        "USD/h",
+        "price of the devices over ranks and hours of one iteration, as the Xsim paper has it; it falls as runs get "
+        "slower: a figure to compare with that paper, not to choose by",
+    )
     usd_per_iteration: float = _of("USD", "hourly prices of these devices for the training time")
     energy_j: float = _of("J", "full power while computing or updating, idle power while communicating or waiting")
 
@@ -185,6 +193,7 @@ def measure(
     stats: NetworkStats,
     exchanges: Optimality,
     memory: Verdict,
+    stand_ins: Sequence[str] = (),
 ) -> Metrics:
     """All figures of one iteration.
 
@@ -195,6 +204,7 @@ def measure(
         stats: What the network carried in the iteration.
         exchanges: How near hand-overs and gradient syncs come to the best possible.
         memory: What the ranks of the deployment need.
+        stand_ins: Sentences of ``xsim.fallbacks``.
     """
     devices = [rank_devices(scenario.cluster)[rank] for rank in account.ranks.tolist()]
     time_s = account.makespan_ps / PS_PER_S
@@ -217,6 +227,8 @@ def measure(
         fits=memory.fits,
         memory_verdict=memory.text,
         ranks=len(devices),
+        unused_devices=scenario.cluster.ranks - len(devices),
+        fallbacks="; ".join(stand_ins),
         capex_usd=capex_usd,
         tco_usd_per_gpu_hour=capex_usd / (len(devices) * hours),
         usd_per_iteration=sum(device.price_usd_per_hour for device in devices) * hours,

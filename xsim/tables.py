@@ -1,4 +1,4 @@
-"""The details of one iteration as columns: a table per rank, per operator, per link and per exchange.
+"""The details of one iteration as columns: a table per rank, operator, link, exchange and kind of collective.
 
 A table maps column names to columns of one length, plain lists or arrays; names end in their unit.
 """
@@ -15,6 +15,7 @@ from xsim.account import Account
 from xsim.fabric.fabric import Fabric
 from xsim.optimality import Distance, Optimality
 from xsim.plan.memory import RankMemory, Verdict
+from xsim.plan.noted import Taken
 from xsim.plan.workload import Sync, Workload
 from xsim.sim.contracts import NetworkStats
 from xsim.sim.timeline import Timeline
@@ -22,11 +23,12 @@ from xsim.spec.cluster import rank_devices, rank_hosts
 from xsim.spec.scenario import Scenario
 from xsim.waits import CAUSES
 
-__all__ = ["Table", "exchange_table", "link_table", "operator_table", "rank_table"]
+__all__ = ["Table", "collective_table", "exchange_table", "link_table", "operator_table", "ranges", "rank_table"]
 
 Table = dict[str, Sequence[str] | Sequence[int] | NDArray[np.int64] | NDArray[np.float64]]
 
 _SYNCS = {"sum": "sync ", "scatter": "sync scatter ", "gather": "sync gather ", "fetch": "sync fetch "}
+_CARRIED = {"F": "activations", "B": "gradients of activations"}
 _MEMORY = tuple(field.name for field in fields(RankMemory))
 
 
@@ -74,12 +76,28 @@ def link_table(fabric: Fabric, stats: NetworkStats, makespan_ps: int) -> Table:
     }
 
 
+def ranges(ranks: Sequence[int]) -> str:
+    """Ranks in order, neighbours joined.
+
+    >>> ranges((0, 1, 2, 7, 9))
+    '0-2 7 9'
+    """
+    parts: list[list[int]] = []
+    for rank in ranks:
+        if parts and parts[-1][-1] + 1 == rank:
+            parts[-1].append(rank)
+        else:
+            parts.append([rank])
+    return " ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
+
+
 def exchange_table(workload: Workload, found: Optimality) -> Table:
     """A row per hand-over and per gradient sync: between which groups, and how near it comes to the best possible.
 
     What syncs after every micro-batch is one row, which says how often.
     """
     names = [f"{program.replica}.{program.stage}.{program.group}" for program in workload.programs]
+    ranks = [ranges(program.devices.ranks) for program in workload.programs]
     syncs: dict[Sync, Distance] = {}
     for sync, distance in zip(workload.syncs, found.syncs, strict=True):
         before = syncs[sync].times if sync in syncs else 0
@@ -87,13 +105,29 @@ def exchange_table(workload: Workload, found: Optimality) -> Table:
     distances = (*found.moves, *syncs.values())
     return {
         "exchange": [f"move {move.kind}" for move in workload.moves] + [_SYNCS[x.does] + x.kind for x in syncs],
+        "content": [_CARRIED[move.kind] for move in workload.moves] + [sync.content for sync in syncs],
         "groups": [
             *(f"{names[move.source]} -> {names[move.target]}" for move in workload.moves),
             *(", ".join(names[program] for program in sync.programs) for sync in syncs),
+        ],
+        "ranks": [
+            *(f"{ranks[move.source]} -> {ranks[move.target]}" for move in workload.moves),
+            *(", ".join(ranks[program] for program in sync.programs) for sync in syncs),
         ],
         "strategy": [move.strategy for move in workload.moves] + [sync.strategy for sync in syncs],
         "times": np.array([distance.times for distance in distances], dtype=np.int64),
         "bound_ps": np.array([distance.bound_ps for distance in distances], dtype=np.int64),
         "alone_ps": np.array([distance.alone_ps for distance in distances], dtype=np.int64),
         "optimality": np.array([distance.optimality for distance in distances], dtype=np.float64),
+    }
+
+
+def collective_table(taken: Sequence[Taken]) -> Table:
+    """A row per kind, size and extent of the collectives of the run: which way they took."""
+    return {
+        "collective": [each.kind for each in taken],
+        "members": np.array([each.ranks for each in taken], dtype=np.int64),
+        "hosts": np.array([each.hosts for each in taken], dtype=np.int64),
+        "size_bytes": np.array([each.size_bytes for each in taken], dtype=np.int64),
+        "way": [each.way for each in taken],
     }

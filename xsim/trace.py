@@ -139,8 +139,7 @@ def _arrows(workload: Workload, timeline: Timeline, threads: Mapping[int, Event]
 def _syncs(workload: Workload, timeline: Timeline, threads: Mapping[int, Event]) -> Iterator[Event]:
     """A pair per gradient sync and member: from the member's coming to its result."""
     for number, sync in enumerate(workload.syncs):
-        what = "parameters" if sync.does in ("gather", "fetch") else "gradients"
-        name = {"name": f"{sync.kind} {what} of layers {sync.layers.start}..{sync.layers.stop - 1}", "cat": "sync"}
+        name = {"name": sync.content, "cat": "sync"}
         joined, done = timeline.joined_ps[number].tolist(), timeline.done_ps[number].tolist()
         for program, start, end in zip(sync.programs, joined, done, strict=True):
             if program in threads:

@@ -7,9 +7,9 @@ process asks for ``xsim.experiment``.
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -44,12 +44,12 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _checked_account(account: Callable[..., Any]) -> Callable[..., Any]:
-    file = Path(__file__).parents[1] / "account_checker.py"
-    spec = importlib.util.spec_from_file_location("account_checker", file)
-    assert spec is not None
-    assert spec.loader is not None
-    checker = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(checker)
+    root = str(Path(__file__).parents[2])
+    sys.path.insert(0, root)
+    try:
+        checker = importlib.import_module("tests.account_checker")
+    finally:
+        sys.path.remove(root)
 
     def checked(workload: object, timeline: object) -> Any:
         found = checker.check_account(workload, timeline, account(workload, timeline))

@@ -230,7 +230,9 @@ def test_tables_have_columns_of_one_length() -> None:
     assert list(links["utilisation"]) == [0.25, 0.5, 0]
     assert {name: list(column) for name, column in exchanges.items()} == {
         "exchange": ["sync dense"],
+        "content": ["dense gradients of layers 1..1"],
         "groups": ["0.0.0, 1.0.0"],
+        "ranks": ["0, 1"],
         "strategy": [""],
         "times": [1],
         "bound_ps": [5],

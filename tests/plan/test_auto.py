@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.plan.test_collective_times import hosts_of
@@ -32,7 +33,8 @@ from xsim.spec.codec import from_plain
 from xsim.spec.protocols import PROTOCOLS, Protocol
 
 HOSTS = ((2,), (3,), (4,), (8,), (16,), (2, 2), (8, 8), (1,) * 8, (4, 4, 4), (8,) * 4, (8,) * 8)
-KINDS: tuple[CollectiveKind, ...] = ("all_reduce", "all_gather", "reduce_scatter")
+KINDS: tuple[CollectiveKind, ...] = get_args(CollectiveKind)
+ROOTED = ("broadcast", "reduce")
 SIZES = [2**power for power in range(10, 31)]
 EXAMPLES = settings().max_examples
 SAMPLE = settings(max_examples=EXAMPLES if EXAMPLES > 100 else 15)  # each simulates up to 19 collectives; all in soak
@@ -52,6 +54,10 @@ class AskedSite(StandInSite):
 
 def others(collective: Collective, site: StandInSite) -> Iterator[TransferGraph]:
     """Whoever auto chooses among, in every protocol, asked for by hand."""
+    if collective.kind in {"all_to_all", "send_recv"}:
+        pairs = site.collective("direct").expand(collective, site)
+        yield from (with_costs(pairs, costs) for costs in row_costs(pairs, site, ("pairs_ll", "pairs_simple")))
+        return
     hosts = len(set(site.fabric.hosts))
     for protocol in PROTOCOLS:
         choice: ProtocolChoice = protocol
@@ -68,12 +74,14 @@ def others(collective: Collective, site: StandInSite) -> Iterator[TransferGraph]
 
 @SAMPLE
 @given(hosts=st.sampled_from(HOSTS), kind=st.sampled_from(KINDS), size=st.sampled_from(SIZES), rails=st.booleans())
+@example(hosts=(8,) * 4, kind="broadcast", size=2**30, rails=False)
+@example(hosts=(8,) * 4, kind="reduce", size=2**26, rails=False)
 def test_within_a_twentieth_of_the_fastest(
     hosts: tuple[int, ...], kind: CollectiveKind, size: int, rails: bool
 ) -> None:
     fabric = hosts_of(*hosts, topology=Rail()) if rails else hosts_of(*hosts)
     site = StandInSite(fabric)
-    collective = Collective(kind, tuple(range(sum(hosts))), range(size))
+    collective = Collective(kind, tuple(range(sum(hosts))), range(size), root=0 if kind in ROOTED else None)
     network = Flow().open(fabric, 0)
     fastest_ps = min(network.solo(graph) for graph in others(collective, site))
 
@@ -117,6 +125,32 @@ def test_uplinks_of_a_pcie_tree_are_in_the_forecast(kind: CollectiveKind, crossi
     forecast_ps = Forecast.of(found, fabric).time_ps(found.delay_ps, found.wire_ppm)
     assert forecast_ps == pytest.approx(Flow().open(fabric, 0).solo(found), rel=1e-2)
     assert forecast_ps > crossings * size / 4e9 * 1e12
+
+
+@pytest.mark.parametrize("kind", ROOTED)
+@pytest.mark.parametrize(("hosts", "size"), [((8, 8), 2**30), ((8,) * 4, 2**26), ((4, 4, 4), 2**22), ((8, 8), 2**12)])
+def test_chains_that_cross_at_unlike_places_lie_between_their_bounds(
+    kind: CollectiveKind, hosts: tuple[int, ...], size: int
+) -> None:
+    """Their rows of a level do not start together, so that they share links less than the level says."""
+    fabric = hosts_of(*hosts)
+    collective = Collective(kind, tuple(range(sum(hosts))), range(size), root=0)
+
+    for channels in (1, hosts[0]):
+        graph = Ring(channels=channels, protocol="ll128").expand(collective, StandInSite(fabric))
+        least_ps, most_ps = Forecast.of(graph, fabric).bounds_ps(graph.delay_ps, graph.wire_ppm)
+        assert 0.999 * least_ps <= Flow().open(fabric, 0).solo(graph) <= 1.001 * most_ps
+        assert (least_ps < most_ps) is (channels > 1)
+
+
+def test_a_broadcast_over_hosts_takes_all_nics_if_that_is_faster() -> None:
+    """Whatever the elements are: 32 ranks, 1 GiB, on eight rings."""
+    for size, element_bytes in ((2**30, 1), (2**28, 4)):
+        site = StandInSite(hosts_of(8, 8, 8, 8), element_bytes)
+        collective = Collective("broadcast", tuple(range(32)), range(size), root=0)
+
+        found, rings = Auto().expand(collective, site), Ring(channels=8, protocol="simple").expand(collective, site)
+        assert found.src.tolist() == rings.src.tolist()
 
 
 def test_a_forecast_counts_elements() -> None:
@@ -182,6 +216,24 @@ def test_sums_in_the_switch_need_one_for_all_of_each_host(fabric: Fabric, sums: 
     Auto().expand(Collective("all_reduce", tuple(range(len(fabric.hosts))), range(2**22)), site)
 
     assert ("nvls" in site.asked) is sums
+
+
+@pytest.mark.parametrize(
+    ("hosts", "kind", "size", "way"),
+    [
+        ((8,), "all_gather", 2**16, "ring, ll"),
+        ((8,), "all_gather", 2**28, "ring, simple"),
+        ((8,), "all_reduce", 2**28, "nvls, simple"),
+        ((8,) * 4, "broadcast", 2**30, "8 rings, simple"),
+        ((8,) * 8, "all_reduce", 2**16, "hierarchical, ll"),
+        ((8,), "all_to_all", 2**12, "pairs, ll"),
+    ],
+)
+def test_it_tells_what_it_took(hosts: tuple[int, ...], kind: CollectiveKind, size: int, way: str) -> None:
+    site = StandInSite(hosts_of(*hosts))
+    collective = Collective(kind, tuple(range(sum(hosts))), range(size), root=0 if kind in ROOTED else None)
+
+    assert Auto().choose(collective, site)[1] == way
 
 
 def test_what_may_not_be_tried_is_not() -> None:

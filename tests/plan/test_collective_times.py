@@ -6,20 +6,16 @@ One switch, S bytes, n ranks; between hosts latency L and bandwidth B, inside a 
 from __future__ import annotations
 
 from functools import cache
-from typing import get_args
 
 import pytest
 
-from tests.sim.traffic import point_to_point
 from tests.strategies import StandInSite
 from xsim.fabric.fabric import Fabric, Topology
 from xsim.fabric.topology.one_switch import OneSwitch
-from xsim.fabric.topology.rail import Rail
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.collective.direct import Direct
 from xsim.plan.collective.halving_doubling import HalvingDoubling
 from xsim.plan.collective.hierarchical import Hierarchical
-from xsim.plan.collective.nvls import Nvls
 from xsim.plan.collective.ring import Ring
 from xsim.plan.collective.tree import Tree
 from xsim.plan.comm import Collective, CollectiveKind
@@ -238,7 +234,7 @@ class TestPairs:
     def test_an_all_to_all_is_a_step_for_each_other_rank(self, network: NetworkBackend, n: int) -> None:
         fabric = hosts_of(*[1] * n)
 
-        for algorithm in (Ring(), Tree(), HalvingDoubling(), Hierarchical(), Nvls()):
+        for algorithm in (Ring(), Tree(), HalvingDoubling(), Hierarchical()):
             assert seconds(algorithm, "all_to_all", fabric, network) == about((n - 1) * (L + S / n**2 / B))
 
     @BOTH
@@ -246,135 +242,5 @@ class TestPairs:
     def test_a_send_receive_is_one_step(self, network: NetworkBackend, n: int) -> None:
         fabric = hosts_of(*[1] * n)
 
-        for algorithm in (Ring(), Tree(), HalvingDoubling(), Hierarchical(), Nvls(), Direct()):
+        for algorithm in (Ring(), Tree(), HalvingDoubling(), Hierarchical(), Direct()):
             assert seconds(algorithm, "send_recv", fabric, network) == about(L + S / n / B)
-
-
-class TestNvls:
-    """A port has latency l / 2; what is summed or spread crosses one."""
-
-    @BOTH
-    @pytest.mark.parametrize("pieces", [2, 10, 64])
-    @pytest.mark.parametrize("n", [3, 4, 5, 8, 16])
-    def test_all_reduce(self, network: NetworkBackend, pieces: int, n: int) -> None:
-        whole, share = l / 2 + S / pieces / b, l / 2 + S / pieces / n / b
-
-        found = seconds(Nvls(pieces), "all_reduce", hosts_of(n), network)
-
-        assert found == about((pieces + 2) * whole + (pieces + 1) * share)
-
-    def test_in_one_piece(self) -> None:
-        """Up, fetch, put, down, one after the other."""
-        assert seconds(Nvls(1), "all_reduce", hosts_of(8)) == about(2 * l + 2 * (S + S / 8) / b)
-
-    @BOTH
-    @pytest.mark.parametrize("n", [3, 4, 8])
-    def test_halves(self, network: NetworkBackend, n: int) -> None:
-        for kind in HALVES:
-            assert seconds(Nvls(), kind, hosts_of(n), network) == about(l + (S + S / n) / b)
-
-    @pytest.mark.parametrize("n", [3, 5, 8])
-    def test_a_port_carries_the_tensor_and_a_share_each_way(self, n: int) -> None:
-        """S + S / n; a ring has 2 (n - 1) / n S."""
-        fabric, session = hosts_of(n), FLOW.open(hosts_of(n), 0)
-        session.repeat(graph(Nvls(), "all_reduce", fabric), 1)
-
-        carried = {
-            int(sent)
-            for link, sent in zip(fabric.links, session.stats().link_bytes, strict=True)
-            if link.kind == "scale_up"
-        }
-        assert carried == {S + S // n}
-
-    @BOTH
-    @pytest.mark.parametrize(("hosts", "m"), [(2, 4), (3, 3), (4, 8)])
-    def test_over_hosts(self, network: NetworkBackend, hosts: int, m: int) -> None:
-        inside, between = l + (S + S / m) / b, 2 * (hosts - 1) * (L + S / m / hosts / B)
-
-        assert seconds(Nvls(), "all_reduce", hosts_of(*[m] * hosts), network) == about(2 * inside + between)
-
-    @pytest.mark.parametrize("fabric", [hosts_of(8, scale_up="pcie"), hosts_of(4, scale_up="full_mesh"), hosts_of(2)])
-    def test_without_a_switch_it_is_the_ring(self, fabric: Fabric) -> None:
-        for kind in get_args(CollectiveKind):
-            assert seconds(Nvls(), kind, fabric) == seconds(Ring(), kind, fabric)
-
-    def test_a_host_of_two_is_a_ring_inside(self) -> None:
-        """4 + 2: the switch of the first is done before the ring of the second."""
-        inside, between = l + S / 2 / b, L + S / 8 / (B / 2)
-        switched = l + (S + S / 4) / b
-
-        assert seconds(Nvls(), "all_reduce", hosts_of(4, 2)) == about(2 * max(inside, switched) + 2 * between)
-
-    @pytest.mark.parametrize(("n", "gain"), [(5, 258.875 / 227.75), (6, 261.36 / 219.06), (8, 270.343 / 208.914)])
-    def test_the_gain_measured_on_h200(self, n: int, gain: float) -> None:
-        """8 GiB, NVLS on and off: github.com/stas00/ml-engineering/blob/744d01e18b79/network/README.md#L925."""
-        fabric, size = hosts_of(n), 2**33
-
-        found = seconds(Ring(), "all_reduce", fabric, size=size) / seconds(Nvls(), "all_reduce", fabric, size=size)
-
-        assert found == pytest.approx(gain, rel=0.015)
-
-
-class TestPxn:
-    """Two hosts of four on four rails."""
-
-    STRAIGHT, RELAYED = Rail(), Rail(pxn=True)
-
-    def test_an_all_to_all_leaves_the_spines_alone(self) -> None:
-        carried = {}
-        for topology in (self.STRAIGHT, self.RELAYED):
-            fabric = hosts_of(4, 4, topology=topology)
-            session = FLOW.open(fabric, 0)
-            session.repeat(graph(Direct(), "all_to_all", fabric), 1)
-            sent = zip(fabric.links, session.stats().link_bytes.tolist(), strict=True)
-            carried[topology] = sum(size for link, size in sent if link.kind == "spine")
-
-        assert carried == {self.STRAIGHT: 2 * 24 * S // 64, self.RELAYED: 0}  # up and down; 24 of 56 pairs change rails
-
-    @BOTH
-    def test_a_relay_costs_two_ports_instead_of_two_uplinks(self, network: NetworkBackend) -> None:
-        """The hop over the spine takes 1 ps a link, that over the scale-up fabric the latency of its two ports."""
-        straight, relayed = (
-            network.open(hosts_of(4, 4, topology=topology), 0).solo(point_to_point((0, 5, S)))
-            for topology in (self.STRAIGHT, self.RELAYED)
-        )
-
-        assert straight * 1e-12 == about(L + S / B)
-        assert relayed * 1e-12 == about(L + l + S / B)
-        assert relayed - straight == 2 * PORT[1] - 2
-
-    def test_narrow_spines_hold_up_only_what_crosses_them(self) -> None:
-        """Both spines of a rail switch have 1 GB/s; an all-to-all has 12 of 16 blocks of S / 64 cross them each way."""
-        slow, fast = (
-            seconds(Direct(), "all_to_all", hosts_of(4, 4, topology=topology, uplink=1e9))
-            for topology in (Rail(), Rail(pxn=True))
-        )
-
-        assert slow > 3 * fast
-        assert fast == about(L + l + 4 * S / 64 / B)
-
-
-class TestRingChannels:
-    """Two hosts of four: a ring crosses on one NIC each way, four rings on all."""
-
-    @pytest.mark.parametrize(("channels", "nics"), [(1, 1), (2, 2), (4, 4)])
-    def test_more_rings_use_more_nics(self, channels: int, nics: int) -> None:
-        fabric = hosts_of(4, 4)
-        rings = graph(Ring(channels=channels), "all_reduce", fabric)
-        leaving = [fabric.links[number].name for number in fabric.links_of(rings) if fabric.links[number].kind == "nic"]
-
-        assert sum(name.startswith("host0.nic") for name in leaving) == nics
-        assert seconds(Ring(channels=channels), "all_reduce", fabric) == about(14 * (L + S / 8 / nics / B))
-
-    def test_broadcasts_too(self) -> None:
-        fabric = hosts_of(4, 4)
-
-        one, four = (seconds(Ring(channels=count, pieces=64), "broadcast", fabric) for count in (1, 4))
-        assert four < one / 2.5
-
-    @pytest.mark.parametrize("hosts", [2, 4])
-    def test_every_crossing_is_on_its_rail(self, hosts: int) -> None:
-        fabric = hosts_of(*[4] * hosts, topology=Rail())
-        rings = graph(Ring(channels=4), "all_reduce", fabric)
-
-        assert "spine" not in {fabric.links[number].kind for number in fabric.links_of(rings)}

@@ -197,8 +197,8 @@ def test_half_the_bubble_of_the_zero_bubble_schedule() -> None:
             4,
             8,
             2,
-            "chunks = 2: dualpipe takes one chunk per stage; "
-            "give each stage one range of layers, or choose schedule=interleaved",
+            "chunks = 2: dualpipe takes one chunk per stage, one range of layers; "
+            "use one, or choose schedule=interleaved",
         ),
     ],
 )

@@ -111,7 +111,7 @@ def test_a_deployment_that_fits_names_the_fullest_rank() -> None:
     found = verdict(question(two_stages()))
 
     assert found.fits
-    assert found.text.startswith("all ranks fit; rank 0 has the least to spare: it needs ")
+    assert found.text.startswith("all ranks fit; rank 0 has the fewest bytes to spare: it needs ")
     assert found.utilisation == found.needs[0][1].total_bytes / 80e9
 
 

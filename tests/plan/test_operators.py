@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plan.toy import model
-from xsim.plan.operators import Exchange, Shard, ShardedOperator, layer_operators, optimizer_operator
+from xsim.plan.operators import Exchange, Shard, ShardedOperator, layer_operators
+from xsim.plan.optimizer import optimizer_operator
 from xsim.spec.model import ModelSpec
 
 GPT3 = model(layers=96, hidden=12288, heads=96, ffn=49152, vocab=51200, seq_len=2048)

@@ -45,8 +45,8 @@ def test_1f1b_takes_one_chunk() -> None:
         OneFOneB().order(0, stages=2, micro_batches=4, chunks=2)
 
     assert str(caught.value) == (
-        "chunks = 2: one_f_one_b takes one chunk per stage; "
-        "give each stage one range of layers, or choose schedule=interleaved"
+        "chunks = 2: one_f_one_b takes one chunk per stage, one range of layers; "
+        "use one, or choose schedule=interleaved"
     )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 from runners.calibrate import calibrate, main
-from runners.calibration_report import HOST_TARGET, NETWORK_TARGET, Found, held_out_parts, mean_error, text
+from runners.calibration import Costs, errors
+from runners.calibration_report import HOST_TARGET, NETWORK_TARGET, Fit, Found, held_out_parts, mean_error, text
 from runners.measured import cluster, read
 from xsim.spec.protocols import PROTOCOLS, generations
 
@@ -23,23 +26,33 @@ def found(reference_data: Path) -> Found:
     return calibrate([row for row in rows if SOAK or row.hosts == 1 or row.ranks <= 16], left_out)
 
 
-def near(expected: float) -> object:
-    return pytest.approx(expected, rel=0.03, abs=0.02)
+def packaged(name: str, fit: Fit) -> Costs:
+    """Of a generation, as a fit finds them."""
+    own, link = generations()[name], FITTED[name]
+    modes = [own.cost(link, mode) for mode in (*PROTOCOLS, "pairs_ll", "pairs_simple")]  # type: ignore[arg-type]
+    if own.in_switch is not None:
+        modes.append(own.in_switch)
+    (ll, ll128, simple, pairs_ll, pairs_simple, *in_switch) = [(mode.delay_ps * 1e-6, mode.share) for mode in modes]
+    return Costs(
+        base_us=own.base_ps * 1e-6,
+        delays_us=(ll[0], ll128[0], simple[0]),
+        shares=(ll[1], ll128[1], simple[1]),
+        in_switch=in_switch[0] if in_switch and fit.costs.in_switch else None,
+        pairs=(pairs_ll, pairs_simple) if fit.costs.pairs else None,
+        uplinks=fit.costs.uplinks,
+    )
 
 
-@pytest.mark.parametrize(("name", "link"), FITTED.items())
-def test_the_packaged_costs_are_fitted(found: Found, name: str, link: str) -> None:
-    own, fitted = generations()[name], found.costs[name]
-    costs = [own.cost(link, protocol) for protocol in PROTOCOLS]  # type: ignore[arg-type]
+@pytest.mark.parametrize("name", FITTED)
+def test_the_packaged_costs_are_fitted(found: Found, name: str) -> None:
+    """They meet the rows as well as what a fit finds here: what the rows leave open, a machine's rounding decides."""
+    fit = found.fits[name]
 
-    assert own.base_ps * 1e-6 == near(fitted.base_us)
-    assert [cost.delay_ps * 1e-6 for cost in costs] == [near(delay) for delay in fitted.delays_us]
-    assert [cost.share for cost in costs] == [near(share) for share in fitted.shares]
-    if own.in_switch is not None and fitted.in_switch is not None:
-        assert (own.in_switch.delay_ps * 1e-6, own.in_switch.share) == tuple(map(near, fitted.in_switch))
-    if fitted.pairs is not None:
-        pairs = [own.cost(link, mode) for mode in ("pairs_ll", "pairs_simple")]  # type: ignore[arg-type]
-        assert [(cost.delay_ps * 1e-6, cost.share) for cost in pairs] == [tuple(map(near, x)) for x in fitted.pairs]
+    def misfit(costs: Costs) -> float:
+        return fmean(map(abs, errors(fit.fitted, costs, fit.wires, fit.in_switch_ranks).values()))
+
+    assert misfit(packaged(name, fit)) == pytest.approx(misfit(fit.costs), abs=0.0015)
+    assert misfit(replace(packaged(name, fit), base_us=packaged(name, fit).base_us + 1)) > misfit(fit.costs) + 0.0015
 
 
 def test_the_uplinks_of_the_l40s_host_are_fitted(found: Found) -> None:
@@ -47,9 +60,11 @@ def test_the_uplinks_of_the_l40s_host_are_fitted(found: Found) -> None:
     (machine,) = {row.machine for row in found.errors if row.machine.device == "l40s"}
     hosts = {ranks: cluster(machine, ranks, 1).hosts[0] for ranks in (2, 4, 8)}
     levels = [(level.devices, level.uplink.bandwidth_bytes_per_s) for level in hosts[8].pcie_tree]
+    fitted = found.fits["ada"].costs.uplinks
 
     assert {ranks: len(host.pcie_tree) for ranks, host in hosts.items()} == {2: 0, 4: 1, 8: 2}
-    assert levels == [(devices, near(rate)) for devices, rate in found.costs["ada"].uplinks]
+    assert [devices for devices, _ in levels] == [devices for devices, _ in fitted]
+    assert [rate for _, rate in levels] == pytest.approx([rate for _, rate in fitted], rel=0.03)
 
 
 @pytest.mark.parametrize(("name", "least"), [("ampere", 80), ("hopper", 80), ("blackwell", 80), ("ada", 60)])
@@ -59,6 +74,14 @@ def test_on_one_host_auto_is_near_the_sizes_that_no_fit_has_seen(found: Found, n
 
     assert len(held) >= least
     assert mean_error(found, held) < HOST_TARGET
+
+
+def test_sources_without_a_version_are_met_by_costs_of_their_own(found: Found) -> None:
+    held = [abs(error) for fit in found.own_fits.values() for error in fit.held_out]
+
+    assert set(found.own_fits) >= {"nccl_superbench_a100", "stas_a100", "vtrain_nccl_a100"}
+    assert len(held) >= 50
+    assert fmean(held) < HOST_TARGET
 
 
 def test_over_hosts_auto_is_near_the_sizes_that_no_fit_has_seen(found: Found) -> None:

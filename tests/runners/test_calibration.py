@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runners.calibration import BOUNDS, Costs
-from runners.calibration_report import Found, text
+from runners.calibration import BOUNDS, Costs, Wires
+from runners.calibration_report import Fit, Found, text
 from runners.measured import Row
+from xsim.spec.cluster import LinkSpec
 
 LEAST, MOST = BOUNDS
+WIRES = Wires(port=LinkSpec(bandwidth_bytes_per_s=450e9, latency_ps=0), fill_steps=0)
 INSIDE = Costs(
     base_us=8.0,
     delays_us=(0.1, 0.9, 5.0),
@@ -36,7 +38,8 @@ def fitted(costs: Costs) -> list[str]:
     """The lines of the report on what was fitted."""
     errors = {row(1): 0.1, row(2): 0.2}
     latencies_ps = {row(2).machine.network: 10**6}
-    report = text(Found(costs={"hopper": costs}, latencies_ps=latencies_ps, errors=errors, left_out={}))
+    fit = Fit(costs=costs, wires=WIRES, in_switch_ranks=None, fitted=(), errors={})
+    report = text(Found(fits={"hopper": fit}, own_fits={}, latencies_ps=latencies_ps, errors=errors, left_out={}))
     return report.partition("## What was fitted")[2].partition("\n## ")[0].splitlines()
 
 

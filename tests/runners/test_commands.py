@@ -121,10 +121,14 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
     assert shown.count("| h100_80 |") == shown.count("| a100_40 |") == 5
     assert "GB |" in shown
     assert "% |" in shown
+    assert "| all_reduce |     2 |     1 |" in shown
+    assert "Devices: 10 used, 0 of the cluster unused\n" in shown
+    assert "Stand-in: a100_40 has no measured efficiency curve" in shown
     assert f"runners.sweep network=analytic out=here reshard={','.join(names('reshard'))}\n" in shown
     assert max(len(line) for line in shown.splitlines() if line.startswith("|")) <= 120
     (detail,) = (folder / "here" / "run" / "detail").iterdir()
     assert sorted(path.name for path in detail.iterdir()) == [
+        "collectives.parquet",
         "exchanges.parquet",
         "links.parquet",
         "operators.parquet",

@@ -52,6 +52,11 @@ def test_an_unknown_key_is_refused(key: str, message: str) -> None:
         place(shared(), key, 0, add=False)
 
 
+def test_a_misspelt_key_that_a_deployment_may_leave_unwritten_is_recognised() -> None:
+    with pytest.raises(SpecError, match=r"deployment.zeroo = 1: there is no such key; did you mean zero\?"):
+        plan_single(read_command(["deployment.zeroo=1"], ""))
+
+
 def seq_len(point: Point) -> object:
     model = point.config["model"]
     assert isinstance(model, dict)

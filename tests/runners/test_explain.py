@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from runners.explain import figure
+from runners.explain import figure, unused
+from tests.plan.toy import cluster, device
 from xsim.metrics import COLUMNS
 
 COLUMN = {column.name: column for column in COLUMNS}
@@ -25,3 +26,10 @@ COLUMN = {column.name: column for column in COLUMNS}
 )
 def test_a_figure_has_a_unit_that_suits_it(name: str, value: float, text: str) -> None:
     assert figure(COLUMN[name], value) == text
+
+
+def test_devices_that_no_stage_uses_are_named() -> None:
+    hosts = cluster(4, 2, devices=(device("fast"), device("slow")))
+
+    assert unused(hosts, range(6)) == ""
+    assert unused(hosts, (0, 1, 3)) == " (fast 2, slow 4-5)"

@@ -22,7 +22,7 @@ def test_a_schedule_is_drawn_with_what_it_keeps(capsys: pytest.CaptureFixture[st
     [
         (["zb_h1", "0", "1"], "error: stages = 0: it is not positive; write 1 or more"),
         (["zb_h2", "2", "1"], "error: schedule = 'zb_h2': there is no such option; did you mean zb_h1? choose one of"),
-        (["zb_h1", "2", "4", "2"], "error: chunks = 2: zb_h1 takes one chunk per stage; give each stage one range"),
+        (["zb_h1", "2", "4", "2"], "error: chunks = 2: zb_h1 takes one chunk per stage, one range"),
         (["zb_h1", "two", "4"], "error: command line = "),
     ],
 )

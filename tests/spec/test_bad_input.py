@@ -44,6 +44,20 @@ def test_unknown_device(scenario: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.parametrize("wrong", [0, -3, 2.5, "x", True, 2**40])
+@pytest.mark.parametrize("place", ["replica", "stage"])
+def test_a_micro_batch_that_its_only_group_takes(scenario: dict[str, Any], place: str, wrong: object) -> None:
+    """The error names the key that was written, not the samples that follow from it."""
+    replica = scenario["deployment"]["replicas"][0]
+    for stage in replica["stages"]:
+        stage["groups"] = [{"ranks": stage["groups"][0]["ranks"]}]
+    where = replica if place == "replica" else replica["stages"][1]
+    where["micro_batch"] = wrong
+    path = "deployment.replicas[0]" if place == "replica" else "deployment.replicas[0].stages[1]"
+
+    assert message(scenario).startswith(f"{path}.micro_batch = {wrong!r}: it ")
+
+
 def test_missing_unit(scenario: dict[str, Any]) -> None:
     scenario["cluster"]["hosts"][0]["nic"]["bandwidth"] = 400
 

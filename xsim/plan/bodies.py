@@ -11,7 +11,8 @@ from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Site
 from xsim.plan.judge import verify_collective
-from xsim.plan.operators import Exchange, ShardedOperator, layer_operators, like_layer, optimizer_operator
+from xsim.plan.operators import Exchange, ShardedOperator, layer_operators, like_layer
+from xsim.plan.optimizer import optimizer_operator
 from xsim.plan.workload import Action, Body, Collect, Compute, Fetch, Ready, Step
 from xsim.plan.zero import Kept
 from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
@@ -23,7 +24,7 @@ __all__ = ["Bodies"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Crew:
+class _GroupShape:
     """A device group as far as the time of a layer depends on it.
 
     Attributes:
@@ -37,7 +38,7 @@ class _Crew:
 
 
 @dataclass(frozen=True, slots=True)
-class _Talk:
+class _PassExchange:
     """An exchange in one pass.
 
     Attributes:
@@ -64,7 +65,7 @@ class Bodies:
     site: Site
     verify: bool = False
     overlap: bool = False
-    _layers: dict[tuple[_Crew, int, str], tuple[Compute | _Talk, ...]] = field(default_factory=dict)
+    _layers: dict[tuple[_GroupShape, int, str], tuple[Compute | _PassExchange, ...]] = field(default_factory=dict)
     _graphs: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], TransferGraph] = field(default_factory=dict)
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
 
@@ -86,15 +87,15 @@ class Bodies:
         """
         first_equal = _first_equal(self.scenario.cluster)
         devices = tuple(first_equal[rank] for rank in group.ranks)
-        crew = _Crew(devices, group.tp_shares, group.samples, stage.sequence_parallel)
+        shape = _GroupShape(devices, group.tp_shares, group.samples, stage.sequence_parallel)
         ordered = layers if kind == "F" else layers[::-1]
         alike = tuple(like_layer(self.scenario.model, layer) for layer in ordered)
         action = Action(kind, 0)
         waiting = tuple(ready.get(layer, ()) if action.completes else () for layer in ordered)
         fetching = tuple(needed.get((action.carries, layer), ()) for layer in ordered)
-        key = (crew, group.ranks if group.tp > 1 else (), alike, kind, waiting, fetching)
+        key = (shape, group.ranks if group.tp > 1 else (), alike, kind, waiting, fetching)
         if key not in self._bodies:
-            steps = {layer: self._steps(crew, group.ranks, layer, kind) for layer in sorted(set(alike))}
+            steps = {layer: self._steps(shape, group.ranks, layer, kind) for layer in sorted(set(alike))}
             parts = zip(fetching, alike, waiting, strict=True)
             self._bodies[key] = Body(
                 tuple(step for before, layer, after in parts for step in (*before, *steps[layer], *after))
@@ -119,30 +120,30 @@ class Bodies:
         )
         return self._bodies.setdefault((durations,), Body((Compute("optimizer", durations),)))
 
-    def _steps(self, crew: _Crew, ranks: tuple[int, ...], layer: int, kind: str) -> tuple[Step, ...]:
-        key = (crew, layer, kind)
+    def _steps(self, shape: _GroupShape, ranks: tuple[int, ...], layer: int, kind: str) -> tuple[Step, ...]:
+        key = (shape, layer, kind)
         if key not in self._layers:
-            parts = list(self._timed(crew, layer, kind))
+            parts = list(self._timed(shape, layer, kind))
             self._layers[key] = tuple(_merged(_side_by_side(parts) if self.overlap else (part for part, _ in parts)))
         return tuple(part if isinstance(part, Compute) else self._collect(part, ranks) for part in self._layers[key])
 
-    def _timed(self, crew: _Crew, layer: int, kind: str) -> Iterator[tuple[Compute | _Talk, bool]]:
+    def _timed(self, shape: _GroupShape, layer: int, kind: str) -> Iterator[tuple[Compute | _PassExchange, bool]]:
         """The parts in the order of the action: operators with their time per rank, and the exchanges that it needs.
 
         Each with whether it is a product with weights.
         """
         scenario, devices = self.scenario, rank_devices(self.scenario.cluster)
-        tp = len(crew.devices)
+        tp = len(shape.devices)
         per_rank = [
             layer_operators(
                 scenario.model,
                 layer,
-                samples=crew.samples,
+                samples=shape.samples,
                 tp=tp,
                 index=index,
                 precision=scenario.precision,
-                sequence_parallel=crew.sequence_parallel,
-                shares=crew.shares,
+                sequence_parallel=shape.sequence_parallel,
+                shares=shape.shares,
             )
             for index in range(tp)
         ]
@@ -150,10 +151,10 @@ class Bodies:
             if isinstance(parts[0], Exchange):
                 collective = _exchanged(parts[0], kind)
                 if collective:
-                    yield _Talk(parts[0], collective), False
+                    yield _PassExchange(parts[0], collective), False
             else:
                 operators = [part for part in parts if isinstance(part, ShardedOperator)]
-                times = tuple(self._time_ps(devices[d], o, kind) for d, o in zip(crew.devices, operators, strict=True))
+                times = tuple(self._time_ps(devices[d], o, kind) for d, o in zip(shape.devices, operators, strict=True))
                 if any(times):
                     yield Compute(parts[0].kind, times), parts[0].bound == "matmul"
 
@@ -170,8 +171,8 @@ class Bodies:
         weights_ps = forward_ps if operator.bound == "matmul" else backward_ps if operator.kind == "embedding" else 0
         return weights_ps if kind == "W" else backward_ps - weights_ps
 
-    def _collect(self, talk: _Talk, ranks: tuple[int, ...]) -> Collect:
-        exchange, kind = talk.exchange, talk.collective
+    def _collect(self, exchanged: _PassExchange, ranks: tuple[int, ...]) -> Collect:
+        exchange, kind = exchanged.exchange, exchanged.collective
         key = (ranks, kind, exchange.cuts)
         if key not in self._graphs:
             cuts = None if kind == "all_reduce" else exchange.cuts
@@ -184,7 +185,7 @@ class Bodies:
             )
             if self.verify:
                 verify_collective(self._graphs[key], collective, self.scenario.dtype_bytes)
-        return Collect(exchange.kind, self._graphs[key], talk.beside)
+        return Collect(exchange.kind, self._graphs[key], exchanged.beside)
 
 
 def _exchanged(exchange: Exchange, kind: str) -> CollectiveKind | None:
@@ -192,20 +193,25 @@ def _exchanged(exchange: Exchange, kind: str) -> CollectiveKind | None:
     return {"F": exchange.forward, "W": None}.get(kind, exchange.backward)
 
 
-def _side_by_side(parts: Iterable[tuple[Compute | _Talk, bool]]) -> Iterator[Compute | _Talk]:
+def _side_by_side(parts: Iterable[tuple[Compute | _PassExchange, bool]]) -> Iterator[Compute | _PassExchange]:
     """``parts`` with each product beside the gathering of its input, or the summing of its output.
 
     Megatron-LM overlaps them piece by piece with sequence parallelism (``--tp-comm-overlap`` in
     megatron/training/arguments.py of https://github.com/NVIDIA/Megatron-LM); here the pieces are as small as can be,
     the product is not slowed, and without sequence parallelism the sum runs beside the product that it follows.
     """
-    held: Compute | _Talk | None = None
+    held: Compute | _PassExchange | None = None
     held_product = False
     for part, product in parts:
-        if product and isinstance(part, Compute) and isinstance(held, _Talk) and _feeds(held):
+        if product and isinstance(part, Compute) and isinstance(held, _PassExchange) and _feeds(held):
             held, held_product = replace(held, beside=part), False
             continue
-        if held_product and isinstance(held, Compute) and isinstance(part, _Talk) and part.collective != "all_gather":
+        if (
+            held_product
+            and isinstance(held, Compute)
+            and isinstance(part, _PassExchange)
+            and part.collective != "all_gather"
+        ):
             held, held_product = replace(part, beside=held), False
             continue
         if held is not None:
@@ -215,12 +221,12 @@ def _side_by_side(parts: Iterable[tuple[Compute | _Talk, bool]]) -> Iterator[Com
         yield held
 
 
-def _feeds(talk: _Talk) -> bool:
+def _feeds(exchanged: _PassExchange) -> bool:
     """Whether a product may begin on what has come so far."""
-    return talk.collective == "all_gather" and talk.beside is None
+    return exchanged.collective == "all_gather" and exchanged.beside is None
 
 
-def _merged(parts: Iterable[Compute | _Talk]) -> Iterator[Compute | _Talk]:
+def _merged(parts: Iterable[Compute | _PassExchange]) -> Iterator[Compute | _PassExchange]:
     """Neighbouring computations of one kind as one: no rank waits for another between them."""
     held: Compute | None = None
     for part in parts:

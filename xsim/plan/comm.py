@@ -21,6 +21,7 @@ __all__ = [
     "complete",
     "finished",
     "hand_over",
+    "in_bytes",
     "lower_plan",
     "phases",
     "ranks_of",
@@ -193,6 +194,11 @@ def lower_plan(
         rows += own
     zeros = [(part.rank, part.span) for part in plan.zeros]
     return graph_of(rows, waits, parties, element_bytes, zeros)
+
+
+def in_bytes(graph: TransferGraph, element_bytes: int) -> TransferGraph:
+    """``graph``, the spans of which are in elements of so many bytes; it zeroes nothing."""
+    return replace(graph, start=graph.start * element_bytes, stop=graph.stop * element_bytes)
 
 
 class _Door:

@@ -73,6 +73,12 @@ class Site(Protocol):
     def price(self, plan: CommPlan, element_bytes: int = 1) -> int:
         """Picoseconds that ``plan`` takes alone on the fabric, all ranks starting together."""
 
+    def fair_ps(self, graph: TransferGraph) -> int:
+        """Picoseconds that ``graph`` takes alone where flows share links fairly, whatever network was chosen.
+
+        All ranks start together; its spans are in elements.
+        """
+
     def simulate(self, deployment: DeploymentPlan) -> Estimate:
         """One iteration of ``deployment`` with the other chosen members."""
 

@@ -13,6 +13,8 @@ from xsim.fabric.transfers import PAYLOAD_PPM, TransferGraph
 
 __all__ = ["Forecast"]
 
+TOGETHER = 0.01  # of the whole time: rows that start no further apart start together
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -77,7 +79,30 @@ class Forecast:
 
     def time_ps(self, delay_ps: Ints, wire_ppm: Ints) -> int:
         """Picoseconds of the graph alone, all ranks starting together, if its rows have these delays and wires."""
-        pace_ps = self._paces_ps(delay_ps, wire_ppm)
+        _, ends_ps = self._walk(self._paces_ps(delay_ps, self._busy_ps(wire_ppm), shared=True))
+        return int(ends_ps.max(initial=0.0))
+
+    def bounds_ps(self, delay_ps: Ints, wire_ppm: Ints) -> tuple[int, int]:
+        """(least, most) picoseconds; both are ``time_ps`` where rows of a level that share a link start together.
+
+        Elsewhere, as where several chains cross between hosts at unlike places, such rows meet more seldom than their
+        levels say: the least is what the longest chain of rows takes if none ever shares a link.
+        """
+        busy_ps = self._busy_ps(wire_ppm)
+        starts_ps, ends_ps = self._walk(self._paces_ps(delay_ps, busy_ps, shared=True))
+        most_ps = ends_ps.max(initial=0.0)
+        used = busy_ps > 0
+        wires, begins_ps = self.wire[used], starts_ps[self.cycle[self.row[used]]]
+        first_ps, last_ps = np.full(len(self.wire), most_ps), np.zeros(len(self.wire))
+        np.minimum.at(first_ps, wires, begins_ps)
+        np.maximum.at(last_ps, wires, begins_ps)
+        if (last_ps - first_ps).max(initial=0.0) <= TOGETHER * most_ps:
+            return int(most_ps), int(most_ps)
+        _, ends_ps = self._walk(self._paces_ps(delay_ps, busy_ps, shared=False))
+        return int(ends_ps.max(initial=0.0)), int(most_ps)
+
+    def _walk(self, pace_ps: Floats) -> tuple[Floats, Floats]:
+        """When each row starts and ends, level by level, if a round of it takes so long; of a cycle, its first row."""
         graph, start_ps, ends_ps = self.graph, np.zeros(self.graph.rows), np.zeros(self.graph.rows)
         waits = np.repeat(np.arange(graph.rows), np.diff(graph.pred_ptr))
         order, waiting = np.argsort(self.level, kind="stable"), np.argsort(self.level[waits], kind="stable")
@@ -89,16 +114,19 @@ class Forecast:
             own = waiting[waits_at[level] : waits_at[level + 1]]
             np.maximum.at(start_ps, self.cycle[waits[own]], ends_ps[graph.pred[own]])
             ends_ps[rows] = start_ps[self.cycle[rows]] + pace_ps[rows] * graph.rounds[rows]
-        return int(ends_ps.max(initial=0.0))
+        return start_ps, ends_ps
 
-    def _paces_ps(self, delay_ps: Ints, wire_ppm: Ints) -> Floats:
-        """One round of each row, its links shared with the rows of its level."""
-        sizes = self.sizes * (wire_ppm / PAYLOAD_PPM)
-        busy_ps = np.bincount(self.wire, weights=sizes[self.row] * self.byte_ps)
+    def _busy_ps(self, wire_ppm: Ints) -> Floats:
+        """How long a round of each hop's row keeps its link, M."""
+        return (self.sizes * (wire_ppm / PAYLOAD_PPM))[self.row] * self.byte_ps
+
+    def _paces_ps(self, delay_ps: Ints, busy_ps: Floats, *, shared: bool) -> Floats:
+        """One round of each row; with ``shared`` its links carry all rows of its level."""
+        taken_ps = np.bincount(self.wire, weights=busy_ps)[self.wire] if shared else busy_ps
         pace_ps = np.zeros(self.graph.rows)
-        np.maximum.at(pace_ps, self.row, busy_ps[self.wire])
+        np.maximum.at(pace_ps, self.row, taken_ps)
         travels = np.bincount(self.row, minlength=self.graph.rows) > 0
-        pace_ps = np.where((sizes > 0) | ~travels, pace_ps + self.latency_ps + delay_ps, 0.0)
+        pace_ps = np.where((self.sizes > 0) | ~travels, pace_ps + self.latency_ps + delay_ps, 0.0)
         slowest_ps = np.zeros(self.graph.rows)
         np.maximum.at(slowest_ps, self.cycle, pace_ps)
         return slowest_ps[self.cycle]

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from xsim.plan.operators import ShardedOperator, layer_operators, like_layer, optimizer_state_bytes
+from xsim.plan.operators import ShardedOperator, layer_operators, like_layer
+from xsim.plan.optimizer import optimizer_state_bytes
 from xsim.plan.route import Order, scheduled
 from xsim.plan.workload import Action
 from xsim.plan.zero import kept_states
@@ -57,7 +58,7 @@ class Verdict:
 
     Attributes:
         needs: (rank, its need), in rank order.
-        rank: The one that lacks most; if all fit, the one with the least to spare.
+        rank: The one that lacks most; if all fit, the one with the fewest bytes to spare.
         shortfall_bytes: What it lacks; 0 if all fit.
         utilisation: The largest need over what its device has.
         text: One sentence: who, how much, and what would help.
@@ -119,7 +120,7 @@ def deployment_memory(scenario: Scenario, plan: DeploymentPlan, order: Order) ->
     need, has = needs[rank].total_bytes, devices[rank].memory_bytes
     path, load = places[rank]
     if need <= has:
-        text = f"all ranks fit; rank {rank} has the least to spare: it needs {_gb(need)} of {_gb(has)}"
+        text = f"all ranks fit; rank {rank} has the fewest bytes to spare: it needs {_gb(need)} of {_gb(has)}"
     else:
         who = f"rank {rank} ({devices[rank].name}, deployment.{path})"
         text = (
@@ -201,7 +202,7 @@ def _loads(
             load = Load(*held, actions)
             if plan.zero:
                 own = [kept[rank] for rank in group.ranks]
-                parts = tuple(Fraction(each.parameters, max(each.held, 1)) for each in own)
+                parts = tuple(Fraction(each.parameters, max(each.tp_parameters, 1)) for each in own)
                 bucket = max(each.bucket for each in own) * group.tp
                 needed = max(each.needed for each in own) * group.tp
                 load = replace(load, zero=plan.zero, kept=parts, bucket=bucket, needed=needed)

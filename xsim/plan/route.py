@@ -62,7 +62,7 @@ def scheduled(plan: DeploymentPlan, order: Order) -> Iterator[tuple[int, int, St
                 try:
                     actions = order(*at)
                 except SpecError as refusal:
-                    raise refusal.under(f"deployment.replicas[{r}]") from None
+                    raise _as_written(refusal, f"replicas[{r}]", s, stage) from None
                 orders[at] = (actions, directions(actions, len(stage.layers)))
             actions, ways = orders[at]
             if ways > 1 and plan.zero >= 3:
@@ -71,3 +71,11 @@ def scheduled(plan: DeploymentPlan, order: Order) -> Iterator[tuple[int, int, St
                 raise SpecError("deployment.zero", plan.zero, problem, fix)
             mirrored = replica.stages[-1 - s].layers if ways > 1 else ()
             yield r, s, replace(stage, layers=(*stage.layers, *mirrored)), actions
+
+
+def _as_written(refusal: SpecError, replica: str, number: int, stage: Stage) -> SpecError:
+    """A schedule's refusal in the words of the deployment, which has ranges of layers for chunks."""
+    if refusal.field != "chunks":
+        return refusal.under(f"deployment.{replica}")
+    path = f"deployment.{replica}.stages[{number}].layers"
+    return SpecError(path, list(stage.layers), refusal.problem, refusal.fix)

@@ -24,7 +24,5 @@ def check_one_chunk(schedule: str, chunks: int) -> None:
         SpecError: There are several chunks.
     """
     if chunks != 1:
-        problem = f"{schedule} takes one chunk per stage"
-        raise SpecError(
-            "chunks", chunks, problem, "give each stage one range of layers, or choose schedule=interleaved"
-        )
+        problem = f"{schedule} takes one chunk per stage, one range of layers"
+        raise SpecError("chunks", chunks, problem, "use one, or choose schedule=interleaved")

@@ -204,6 +204,12 @@ class Sync:
     bound_ps: int = 0
     does: Literal["sum", "scatter", "gather", "fetch"] = "sum"
 
+    @property
+    def content(self) -> str:
+        """What is exchanged: which parameters or their gradients, of which layers."""
+        what = "parameters" if self.does in ("gather", "fetch") else "gradients"
+        return f"{self.kind} {what} of layers {self.layers.start}..{self.layers.stop - 1}"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:

@@ -25,14 +25,14 @@ class Kept:
 
     Attributes:
         parameters: Which it updates, and whose optimizer state it keeps: its shards, and what no other group holds.
-        held: Which its group gave to it; without sharding it updates all of them.
+        tp_parameters: Its part of what its group holds; without sharding it updates all of them.
         bucket: Of its largest gradient bucket, before it is cut into shards.
         needed: Of the stretch of layers that has most which are shared out: with sharded weights they are whole while a
             micro-batch passes it.
     """
 
     parameters: int
-    held: int
+    tp_parameters: int
     bucket: int
     needed: int
 

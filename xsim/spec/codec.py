@@ -26,13 +26,12 @@ from typing import Any, TypeVar
 from xsim.errors import SpecError
 from xsim.spec.checks import at_least
 from xsim.spec.naming import Quantity, TextField, nearest, shown_key, text_fields
-from xsim.spec.shorthand import expand
+from xsim.spec.shorthand import LARGEST_COUNT, expand
 
 __all__ = ["from_plain", "to_plain"]
 
 T = TypeVar("T")
 
-LARGEST_COUNT = 2**31 - 1  # counts are int32 in xsim.proto
 LARGEST_NUMBER = 1e300
 
 

@@ -10,7 +10,9 @@ from xsim.errors import SpecError
 from xsim.spec.naming import nearest
 from xsim.spec.yaml_text import load
 
-__all__ = ["device_names", "entry"]
+__all__ = ["MEASURED", "device_names", "entry"]
+
+MEASURED = ("a100_80", "b200", "h100_80", "h200")  # whose matrix products and attention were fitted to measurements
 
 
 def device_names() -> tuple[str, ...]:

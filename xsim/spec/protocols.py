@@ -24,6 +24,7 @@ __all__ = [
     "WireCost",
     "generation",
     "generations",
+    "is_listed",
 ]
 
 Protocol = Literal["ll", "ll128", "simple"]
@@ -125,3 +126,8 @@ def generation(device: str) -> GenerationCosts:
     """Of the device of that name; that of ``others`` if none lists it."""
     listed = (costs for costs in generations().values() if device in costs.devices)
     return next(listed, generations()[OTHERS])
+
+
+def is_listed(device: str) -> bool:
+    """Whether some generation lists the device of that name."""
+    return any(device in costs.devices for costs in generations().values())

@@ -19,7 +19,9 @@ from xsim.spec.cluster import DeviceSpec
 from xsim.spec.deployment import Replica, Stage
 from xsim.spec.library import entry
 
-__all__ = ["expand"]
+__all__ = ["LARGEST_COUNT", "expand"]
+
+LARGEST_COUNT = 2**31 - 1  # counts are int32 in xsim.proto
 
 
 def expand(cls: type, value: object) -> object:
@@ -59,7 +61,15 @@ def _with_samples(stage: object, micro_batch: object) -> object:
     only = groups[0]
     if not isinstance(only, Mapping) or only.get("samples") is not None:
         return stage
-    return {**stage, "groups": [{**only, "samples": stage.get("micro_batch") or micro_batch}]}
+    own = stage.get("micro_batch")
+    return {**stage, "groups": [{**only, "samples": _samples(micro_batch if own is None else own)}]}
+
+
+def _samples(micro_batch: object) -> int:
+    """All of the micro-batch; 1 if that is no count, since the codec then refuses the key that was written."""
+    if isinstance(micro_batch, bool) or not isinstance(micro_batch, int):
+        return 1
+    return micro_batch if 0 < micro_batch <= LARGEST_COUNT else 1
 
 
 _REWRITES: Mapping[type, Callable[[object], object]] = {DeviceSpec: _device, Stage: _stage, Replica: _replica}

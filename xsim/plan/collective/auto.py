@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from xsim.errors import SpecError
 from xsim.fabric.transfers import TransferGraph
@@ -18,6 +18,7 @@ __all__ = ["Auto"]
 
 TREE_PIECES = (1, 4, 16)  # of each of the two trees
 LEAST_PIECE_BYTES = 2**16  # smaller ones only add steps
+_PROTOCOL_OF: Mapping[Mode, Protocol] = {"in_switch": "simple", "pairs_ll": "ll", "pairs_simple": "simple"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class Auto:
     """The forecast best of rings, trees, hierarchies and in-switch sums, under LL, LL128 or Simple, as a tuner picks.
 
     The way NCCL's tuner does it, for each algorithm and protocol a time is worked out from the number of steps, what
-    each waits, and the bytes over the bandwidth that is left, and the least is taken; it is not simulated. Within a
+    each waits, and the bytes over the bandwidth that is left, and the least is taken. Where the forecast leaves room,
+    as for broadcasts in several rings, those that might be faster than all others are timed on the wires. Within a
     host these are one ring, which stands for all channels since they have the same port, and sums in the switch where
     it can; over hosts rings too (one, and as many as a host has ranks, up to the most channels), two trees, and the
     hierarchy, which NCCL's tuner does not have.
@@ -44,29 +46,47 @@ class Auto:
             raise SpecError("protocols", self.protocols, "there is nothing to choose from", "name ll, ll128 or simple")
 
     def expand(self, collective: Collective, site: Site) -> TransferGraph:
-        offers = (offer for graph, modes in self._tried(collective, site) for offer in _offers(graph, modes, site))
-        _, graph, costs = min(offers, key=lambda offer: offer[0])  # no more than the best and the next in memory
-        return with_costs(graph, costs) if graph.rows else graph
+        return self.choose(collective, site)[0]
 
-    def _tried(self, collective: Collective, site: Site) -> Iterator[tuple[TransferGraph, Sequence[Mode]]]:
+    def choose(self, collective: Collective, site: Site) -> tuple[TransferGraph, str]:
+        offers = (
+            offer for name, graph, modes in self._tried(collective, site) for offer in _offers(name, graph, modes, site)
+        )
+        best: _Offer | None = None  # no more than the best, the next and the open ones in memory
+        unsure: list[_Offer] = []
+        for offer in offers:
+            if offer.least_ps < offer.most_ps:
+                unsure.append(offer)
+            elif best is None or offer.most_ps < best.most_ps:
+                best = offer
+        for offer in sorted(unsure, key=lambda offer: offer.least_ps):
+            if best is None or offer.least_ps < best.most_ps:
+                timed = offer.timed(site)
+                best = timed if best is None or timed.most_ps < best.most_ps else best
+        assert best is not None
+        return best.priced, best.way
+
+    def _tried(self, collective: Collective, site: Site) -> Iterator[tuple[str, TransferGraph, Sequence[Mode]]]:
         """What each algorithm would transfer, on ideal wires, and how."""
         if collective.kind in {"all_to_all", "send_recv"}:
-            yield site.collective("direct").expand(collective, site), self._pairs()
+            yield "pairs", site.collective("direct").expand(collective, site), self._pairs()
             return
-        yield site.collective("ring").expand(collective, site), self.protocols
+        yield "ring", site.collective("ring").expand(collective, site), self.protocols
         if _sums_in_switch(collective, site):
-            yield site.collective("nvls").expand(collective, site), ("in_switch",)
+            yield "nvls", site.collective("nvls").expand(collective, site), ("in_switch",)
         hosts = by_host(collective.ranks, site.fabric)
         if len(hosts) == 1:
             return
         most = min(generation(site.device(rank).name).most_channels for rank in collective.ranks)
         channels = min(most, *map(len, hosts))
         if channels > 1:
-            yield site.collective("ring", channels=channels).expand(collective, site), self.protocols
-        yield site.collective("hierarchical").expand(collective, site), self.protocols
+            rings = site.collective("ring", channels=channels)
+            yield f"{channels} rings", rings.expand(collective, site), self.protocols
+        yield "hierarchical", site.collective("hierarchical").expand(collective, site), self.protocols
         for pieces in TREE_PIECES:
             if pieces == 1 or len(collective.span) * site.element_bytes >= 2 * pieces * LEAST_PIECE_BYTES:
-                yield site.collective("tree", pieces=pieces).expand(collective, site), self.protocols
+                trees = site.collective("tree", pieces=pieces)
+                yield f"tree in 2 x {pieces}", trees.expand(collective, site), self.protocols
 
     def _pairs(self) -> Sequence[Mode]:
         """How sends and receives are tried; they have no LL128."""
@@ -74,11 +94,37 @@ class Auto:
         return sorted({modes[protocol] for protocol in self.protocols})
 
 
-def _offers(graph: TransferGraph, modes: Sequence[Mode], site: Site) -> Iterator[tuple[int, TransferGraph, RowCosts]]:
-    """(forecast in ps, graph, costs) of each mode."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Offer:
+    """A graph, what its rows cost, and between which times it will take.
+
+    Attributes:
+        way: The algorithm, and the protocol.
+    """
+
+    way: str
+    graph: TransferGraph
+    costs: RowCosts
+    least_ps: int
+    most_ps: int
+
+    @property
+    def priced(self) -> TransferGraph:
+        return with_costs(self.graph, self.costs) if self.graph.rows else self.graph
+
+    def timed(self, site: Site) -> _Offer:
+        """The same with the time that it does take."""
+        time_ps = site.fair_ps(self.priced)
+        return replace(self, least_ps=time_ps, most_ps=time_ps)
+
+
+def _offers(name: str, graph: TransferGraph, modes: Sequence[Mode], site: Site) -> Iterator[_Offer]:
+    """One for each mode."""
     forecast = Forecast.of(graph, site.fabric, site.element_bytes)
-    for costs in row_costs(graph, site, modes):
-        yield forecast.time_ps(costs.delay_ps, costs.wire_ppm) + max(costs.base_ps.values()), graph, costs
+    for mode, costs in zip(modes, row_costs(graph, site, modes), strict=True):
+        base_ps = max(costs.base_ps.values())
+        least_ps, most_ps = forecast.bounds_ps(costs.delay_ps, costs.wire_ppm)
+        yield _Offer(f"{name}, {_PROTOCOL_OF.get(mode, mode)}", graph, costs, base_ps + least_ps, base_ps + most_ps)
 
 
 def _sums_in_switch(collective: Collective, site: Site) -> bool:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xsim.fabric.fabric import Fabric
+from xsim.errors import SpecError
 from xsim.fabric.transfers import Rows, TransferGraph, line
 from xsim.plan.comm import Collective
 from xsim.plan.contracts import Site
 from xsim.plan.layout import even_pieces
+from xsim.plan.noted import NOT_SUMMED
 from xsim.plan.patterns import Steps, by_host, cycle, natural, units
 from xsim.spec.checks import at_least, at_most
+from xsim.spec.protocols import generation
 
 __all__ = ["Nvls"]
 
 _LEAST = 3  # ranks on a switch, as NCCL has it: github.com/NVIDIA/nccl/blob/178b6b759074/src/transport/nvls.cc
+_OTHERWISE = {"broadcast": "chain", "reduce": "chain", "all_to_all": "pairs", "send_recv": "pairs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,9 @@ class Nvls:
     hosts of m ranks is summed by the switches, goes round in a ring over the hosts for each rank's share, with latency
     L and bandwidth B, and is multicast: 4 l + 2 (m + 1) / m S / b and 2 (H - 1) (L + S / m H B), nothing overlapped.
 
-    Ranks of a host that share no switch (a PCIe tree, a full mesh, two domains), or are fewer than 3, are a ring
-    instead. Broadcast, reduce, all-to-all and send-receive are those of the ring. Whether the hardware can sum is not
-    asked: switches of NVLink 4 (Hopper) and later can.
+    Ranks of a host that share no switch (a PCIe tree, a full mesh, two domains), whose switch cannot sum (that of an
+    A100), or that are fewer than 3, are a ring instead. Broadcast, reduce, all-to-all and send-receive are those of the
+    ring. A cluster in which no switch can sum is refused; xsim/spec/protocols.yaml says whose can.
 
     Attributes:
         pieces: Into how many pieces the all-reduce of a host is cut. Few suit small tensors; with many a large one
@@ -54,9 +57,13 @@ class Nvls:
         at_most(self, "pieces", 10_000)
 
     def expand(self, collective: Collective, site: Site) -> TransferGraph:
+        return self.choose(collective, site)[0]
+
+    def choose(self, collective: Collective, site: Site) -> tuple[TransferGraph, str]:
+        _check_hardware(site)
         fabric = site.fabric
         hosts = by_host(collective.ranks, fabric)
-        switched = list(_switched(hosts, fabric))
+        switched = list(_switched(hosts, site))
         steps = Steps(switches=range(len(fabric.hosts), 2 * len(fabric.hosts)))
         own = dict(zip(collective.ranks, collective.pieces(), strict=True))
         match collective.kind, switched:
@@ -72,8 +79,9 @@ class Nvls:
                 steps.add(host.put([own[rank] for rank in host.ranks]))
                 steps.add(host.spread(collective.span))
             case _:
-                return natural(collective, fabric)
-        return steps.graph(collective.ranks)
+                return natural(collective, fabric), _OTHERWISE.get(collective.kind, NOT_SUMMED)
+        part = "" if len(switched) == len(hosts) else f" of {len(switched)} of {len(hosts)} hosts"
+        return steps.graph(collective.ranks), f"summed in the switch{part}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +108,25 @@ class _Host:
         return (line(self.switch, rank, span) for rank in self.ranks)
 
 
-def _switched(hosts: Sequence[tuple[int, ...]], fabric: Fabric) -> Iterator[_Host]:
+def _check_hardware(site: Site) -> None:
+    """Refuse a cluster where this would be a ring everywhere."""
+    one_of = {switch: rank for rank, switch in enumerate(site.fabric.switches) if switch >= 0}
+    if any(_sums(site, rank) for rank in one_of.values()):
+        return
+    names = sorted({site.device(rank).name for rank in one_of.values()})
+    problem = f"the scale-up switches of {', '.join(names)} do not sum" if names else "no host has a scale-up switch"
+    raise SpecError("collective", "nvls", problem, "choose ring or auto; NVSwitch 3 (h100_80) and later can sum")
+
+
+def _sums(site: Site, rank: int) -> bool:
+    """Whether the switch of ``rank`` can sum; switches are as old as the devices on them."""
+    return generation(site.device(rank).name).in_switch is not None
+
+
+def _switched(hosts: Sequence[tuple[int, ...]], site: Site) -> Iterator[_Host]:
     for ranks in hosts:
-        switch = fabric.switch_for(ranks)
-        if switch is not None and len(ranks) >= _LEAST:
+        switch = site.fabric.switch_for(ranks)
+        if switch is not None and len(ranks) >= _LEAST and all(_sums(site, rank) for rank in ranks):
             yield _Host(ranks, switch)
 
 

@@ -47,8 +47,12 @@ class Best:
         return min(plans, key=lambda plan: site.price(plan, site.element_bytes))
 
     def _others(self, site: Site) -> Iterator[tuple[str, Reshard]]:
-        for name in self.among or site.reshards:
-            strategy = site.reshard(name)
+        for place, name in enumerate(self.among or site.reshards):
+            try:
+                strategy = site.reshard(name)
+            except SpecError as error:
+                path = f"reshard.among[{place}]" if self.among else error.field
+                raise SpecError(path, name, error.problem, error.fix) from None
             if not isinstance(strategy, Best):
                 yield name, strategy
 

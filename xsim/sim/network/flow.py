@@ -125,7 +125,7 @@ class _FlowNetwork:
     def _claim(self, instance: Instance) -> bool:
         """Take the links of a graph that begins to move; whether it has them to itself. If not, all are opened."""
         links, mask = instance.compiled.links, instance.compiled.link_mask
-        shared = self._closed_links & mask or (self._opened and self._users[links].any())
+        shared = self._closed_links & mask or (self._opened and np.count_nonzero(self._users[links]))
         if self._reuse and not shared:
             self._closed[instance.handle] = None
             self._closed_links |= mask

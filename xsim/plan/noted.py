@@ -1,0 +1,63 @@
+"""What a collective algorithm made of the collectives of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from xsim.fabric.transfers import TransferGraph
+from xsim.plan.comm import Collective, CollectiveKind
+from xsim.plan.contracts import CollectiveAlgorithm, Site
+
+__all__ = ["NOT_SUMMED", "Choosing", "Noted", "Taken"]
+
+NOT_SUMMED = "ring, as no switch sums for its ranks"
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """A collective algorithm that has several ways."""
+
+    def choose(self, collective: Collective, site: Site) -> tuple[TransferGraph, str]:
+        """What ``expand`` gives, and which way that is."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Taken:
+    """Which way collectives of one kind, size and extent took.
+
+    Attributes:
+        ranks, hosts: How many take part.
+        size_bytes: Of the whole tensor.
+        way: The algorithm, and the protocol if one was chosen.
+        protocol: Whether transfers pay for one of NCCL's protocols.
+    """
+
+    kind: CollectiveKind
+    ranks: int
+    hosts: int
+    size_bytes: int
+    way: str
+    protocol: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noted:
+    """``algorithm``, and what it was asked for: each kind, size, extent and way once."""
+
+    algorithm: CollectiveAlgorithm
+    _found: dict[Taken, None] = field(default_factory=dict)
+
+    def expand(self, collective: Collective, site: Site) -> TransferGraph:
+        if isinstance(self.algorithm, Choosing):
+            graph, way = self.algorithm.choose(collective, site)
+        else:
+            graph, way = self.algorithm.expand(collective, site), type(self.algorithm).__name__
+        hosts = len({site.fabric.hosts[rank] for rank in collective.ranks})
+        size_bytes, protocol = len(collective.span) * site.element_bytes, bool(graph.delay_ps.any())
+        self._found[Taken(collective.kind, len(collective.ranks), hosts, size_bytes, way, protocol)] = None
+        return graph
+
+    def taken(self) -> tuple[Taken, ...]:
+        """All of it, sorted."""
+        return tuple(sorted(self._found))
