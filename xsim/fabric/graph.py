@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,6 +32,20 @@ class Hop(NamedTuple):
     end: int
 
 
+class _Found(NamedTuple):
+    """What a search from one target has found.
+
+    Attributes:
+        distance: Of each vertex, in links; -1 if there is no path.
+        order: Which each vertex was of those that the search came upon and that forward; -1 if it was none.
+        hops: Of the vertices that were asked for.
+    """
+
+    distance: array[int]
+    order: array[int]
+    hops: dict[int, tuple[Hop, ...]]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
     """V vertices, of which some are switches; the others are hosts, and only switches forward.
@@ -45,13 +60,15 @@ class Graph:
     switches: frozenset[int]
     cables: tuple[Cable, ...]
     _leaving: list[list[Hop]] = field(init=False, default_factory=list, repr=False)
-    _toward: dict[int, Mapping[int, tuple[Hop, ...]]] = field(init=False, default_factory=dict, repr=False)
+    _descending: list[list[int]] = field(init=False, default_factory=list, repr=False)
+    _toward: dict[int, _Found] = field(init=False, default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self._leaving.extend([] for _ in range(self.vertices))
         for number, cable in enumerate(self.cables):
             self._leaving[cable.a].append(Hop(2 * number, cable.b))
             self._leaving[cable.b].append(Hop(2 * number + 1, cable.a))
+        self._descending.extend(sorted({hop.end for hop in hops}, reverse=True) for hops in self._leaving)
 
     @property
     def hosts(self) -> Iterator[int]:
@@ -67,22 +84,29 @@ class Graph:
         no path.
 
         In the order in which a breadth-first search from the target comes upon them, its neighbours taken by
-        descending number: the order that an ECMP hash counts in. Worked out once per target.
+        descending number: the order that an ECMP hash counts in. The search is made once per target, and the hops of a
+        vertex are found when they are first asked for.
         """
         if target not in self._toward:
             self._toward[target] = self._search(target)
-        return self._toward[target].get(vertex, ())
+        distance, order, known = self._toward[target]
+        if vertex not in known:
+            leaving = self._leaving[vertex]
+            nearer = [hop for hop in leaving if order[hop.end] >= 0 and distance[hop.end] < distance[vertex]]
+            known[vertex] = tuple(sorted(nearer, key=lambda hop: (order[hop.end], hop.link // 2)))
+        return known[vertex]
 
-    def _search(self, target: int) -> Mapping[int, tuple[Hop, ...]]:
-        distance, hops = {target: 0}, dict[int, list[Hop]]()
+    def _search(self, target: int) -> _Found:
+        """From the target over vertices that forward; the others are seen, but have no order."""
+        distance, order = array("i", [-1]) * self.vertices, array("i", [-1]) * self.vertices
+        distance[target] = 0
         queue = [target]
-        for near in queue:
+        for place, near in enumerate(queue):
             if near != target and near not in self.switches:
                 continue
-            for link, far in sorted(self._leaving[near], key=lambda hop: -hop.end):
-                if far not in distance:
+            order[near] = place
+            for far in self._descending[near]:
+                if distance[far] < 0:
                     distance[far] = distance[near] + 1
                     queue.append(far)
-                if distance[far] == distance[near] + 1:
-                    hops.setdefault(far, []).append(Hop(link ^ 1, near))
-        return {vertex: tuple(found) for vertex, found in hops.items()}
+        return _Found(distance, order, {target: ()})
