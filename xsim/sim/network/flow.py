@@ -52,7 +52,7 @@ class _FlowNetwork:
         self._compile = Compiler(fabric)
         self._alone = Alone(fabric, fair=True, reuse=reuse)
         self._ledger = Ledger()
-        self._events = Events(fabric.bandwidth_bytes_per_s)
+        self._events = Events(fabric.bandwidth_bytes_per_s, reuse=reuse)
         self._touched: dict[int, Instance] = {}
         self._closed: dict[int, Run | None] = {}
         self._opened: dict[int, int] = {}
@@ -106,6 +106,7 @@ class _FlowNetwork:
         for handle in list(self._closed):
             self._open_up(self._ledger.live[handle])
         self._catch_up()
+        self._events.expose(self._ledger.now_ps)
         totals = self._events.totals(self._ledger.now_ps)
         self._alone.add_to(totals)
         return totals.stats()
