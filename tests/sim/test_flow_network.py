@@ -50,7 +50,7 @@ def test_rates_are_those_of_the_plain_twin(seed: int, flows: int, links: int) ->
     fabric = fabric_of([each * 1e12 for each in capacity], [0] * links, ways, 2 * flows)
     events = Events(fabric.bandwidth_bytes_per_s)
     graph = Compiler(fabric)(point_to_point(*((flow, flow + flows, 10**6) for flow in range(flows))))
-    base = events.open(0, graph, [0])
+    base, _ = events.open(0, graph, [0])
     events.run(0)
 
     found = events._flows[base : base + flows, k.RATE].tolist()

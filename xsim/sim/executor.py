@@ -178,11 +178,11 @@ class _Run:
         complete = course.completes(*completion) if completion and course.ready else ()
         announced = 0
         start_ps = now_ps = self.now_ps
+        shift_ps = start_ps
         collects: list[Ints] = []
         done = 0
         while True:
-            shift_ps = now_ps - course.resume_ps[done]
-            ahead = self._foldable(index, number, course, done, now_ps)
+            ahead = self._foldable(index, number, course, done, now_ps, shift_ps)
             while announced < len(complete) and complete[announced][1] <= ahead:
                 sync, _, at_ps = complete[announced]
                 self.syncs.release(sync, index, shift_ps + at_ps)
@@ -193,29 +193,32 @@ class _Run:
             collects.append(course.spans_ps[done:ahead] + shift_ps)
             if ahead == len(course.stops):
                 break
-            if ahead > done:
-                yield self.env.timeout(shift_ps + course.resume_ps[ahead] - now_ps)
+            at_ps = shift_ps + course.starts_ps[ahead]
+            if now_ps < at_ps and self.folding and self.folding.may_be_alone(index):  # by then more is known
+                yield self.env.timeout(at_ps - now_ps)
+                now_ps = at_ps
             else:
-                at_ps = shift_ps + course.starts_ps[done]
-                yield self._stop(course.stops[done], index, turn, at_ps)
+                yield self._stop(course.stops[ahead], index, turn, at_ps)
                 collects.append(np.array([[at_ps, self.now_ps]], dtype=np.int64))
-                if at_ps + course.beside_ps[done] > self.now_ps:
-                    yield self.env.timeout(at_ps + course.beside_ps[done] - self.now_ps)
+                if at_ps + course.beside_ps[ahead] > self.now_ps:
+                    yield self.env.timeout(at_ps + course.beside_ps[ahead] - self.now_ps)
                 ahead += 1
-            done, now_ps = ahead, self.now_ps
-        yield self.env.timeout(shift_ps + course.duration_ps - now_ps)
+                now_ps = self.now_ps
+                shift_ps = now_ps - course.resume_ps[ahead]
+            done = ahead
+        if now_ps < shift_ps + course.duration_ps:
+            yield self.env.timeout(shift_ps + course.duration_ps - now_ps)
         undisturbed = self.folding is not None and not collects
         if undisturbed:
             self.folded_bodies[body] += 1
         self.log.action(index, action, start_ps, self.now_ps, None if undisturbed else collects)
 
-    def _foldable(self, index: int, number: int, course: Course, done: int, now_ps: int) -> int:
+    def _foldable(self, index: int, number: int, course: Course, done: int, now_ps: int, shift_ps: int) -> int:
         """How many stops of the action surely run undisturbed, the first ``done`` included; no fetch does."""
         ahead = done
         if self.folding is None:
             return ahead
-        shift_ps = now_ps - course.resume_ps[done]
-        self.folding.stands(index, number, course.least_ps[done], now_ps)
+        self.folding.stands(index, number, course.least_ps[done], shift_ps + course.resume_ps[done])
         fetch = course.fetch_from(done)
         if done < fetch:
             quiet_ps = self.folding.quiet_until_ps(index, now_ps)

@@ -70,6 +70,10 @@ class Folding:
         }
         self._touching_ps: list[dict[int, int]] = [{} for _ in workload.programs]
 
+    def may_be_alone(self, program: int) -> bool:
+        """Whether ``program`` ever has its links to itself."""
+        return program not in self._crowded
+
     def quiet_until_ps(self, program: int, now_ps: int) -> int:
         """Before this instant nobody uses a link of ``program`` but itself; ``now_ps`` if that is not sure at all."""
         if program in self._crowded:

@@ -19,11 +19,11 @@ at single files (see ``jit``). Their columns:
     slots   int64    S x 26     ``STATE`` .. ``SOLE``
     flows   float64  S x 6      ``LEFT`` .. ``LONE_RATE``
     hops    int64    S x H x 3  ``LINK`` .. ``PREVIOUS``: hop h of the path of each row, a place in the link's list
-    links   int64    L x 9      ``HEAD`` .. ``OWNER``
+    links   int64    L x 11     ``HEAD`` .. ``HOLDER``
     widths  float64  L x 3      ``CAPACITY`` .. ``KEY``
     pool    int64               members of slots
-    sim     int64    9          ``NOW`` .. ``STAMP``: the instant, and how much of each list is in use
-    lists   int64    7 x max(S, L)  ``QUEUE`` .. ``ORDER``
+    sim     int64    10         ``NOW`` .. ``STAMP``: the instant, and how much of each list is in use
+    lists   int64    8 x max(S, L)  ``QUEUE`` .. ``HELD``
     times   int64    T x 2      how many flows took how long: a hash table with 0 for nothing
 """
 
@@ -64,17 +64,18 @@ NODE_BITS = 6
 NODE_HOP = (1 << NODE_BITS) - 1
 
 # FLOWS: how many now; UNSET: how many of them have no new rate yet; OWNER: first row of the ring that has it to itself,
+# or -1. USERS: rows among the events that have not ended; HOLDER: who uses it without events, a number of the caller's,
 # or -1. FREE: bytes per ps not given to the others.
-HEAD, FLOWS, SINCE, BUSY, BYTES, MARK, REACHED, UNSET, OWNER = range(9)
-LINK_COLUMNS = 9
+HEAD, FLOWS, SINCE, BUSY, BYTES, MARK, REACHED, UNSET, OWNER, USERS, HOLDER = range(11)
+LINK_COLUMNS = 11
 CAPACITY, FREE, KEY = range(3)
 WIDTH_COLUMNS = 3
 
 # TIMES: distinct flow completion times so far; NEW_TIMES: at most so many come up in one instant.
-NOW, QUEUED, STACKED, ENDED, CHANGES, TIMES, NEW_TIMES, ORDERED, STAMP = range(9)
-SIM_COLUMNS = 9
-QUEUE, READY, PARTIES, CHANGED, NEAR_FLOWS, NEAR_LINKS, ORDER = range(7)
-LISTS = 7
+NOW, QUEUED, STACKED, ENDED, CHANGES, TIMES, NEW_TIMES, ORDERED, HOLDERS, STAMP = range(10)
+SIM_COLUMNS = 10
+QUEUE, READY, PARTIES, CHANGED, NEAR_FLOWS, NEAR_LINKS, ORDER, HELD = range(8)
+LISTS = 8
 
 
 @kernel
@@ -113,28 +114,36 @@ def run(
                 _schedule(slot, now + slots[slot, LATENCY], slots, sim, queue)
             elif state == FLYING:
                 slots[slot, STATE] = WAITING
-                _complete(slot, slots, pool, sim, lists)
+                _complete(slot, slots, hops, links, pool, sim, lists)
             else:
                 _end_alone(slot, slots, flows, hops, links, sim, times)
-                _finish(slot, slots, pool, sim, lists)
+                _finish(slot, slots, hops, links, pool, sim, lists)
             _start_ready(slots, flows, hops, links, pool, sim, lists, times)
         _share(slots, flows, hops, links, widths, sim, lists)
     return int(slots[queue[0], AT]) if sim[QUEUED] > 0 else NEVER_PS
 
 
 @kernel
-def open_block(base: int, rows: int, released_ps: Ints, slots: Ints, sim: Ints, lists: Ints) -> int:
+def open_block(
+    base: int, rows: int, released_ps: Ints, slots: Ints, hops: Ints, links: Ints, sim: Ints, lists: Ints
+) -> int:
     """Begin the block at ``base`` anew, its parties released at ``released_ps`` or later, if that is ``NEVER_PS``.
 
-    A party without rows is not released. Returns the next instant.
+    A party without rows is not released. ``lists[HELD]`` gets the holder of each held link that it uses, which is then
+    held no more. Returns the next instant.
     """
-    for slot in range(base, base + rows + len(released_ps)):
-        slots[slot, AWAITED], slots[slot, RING] = slots[slot, AWAITS], slots[slot, SOLE]
-        slots[slot, DONE] = slots[slot, READIED] = 0
-        if slots[slot, STATE] != PARTY:
-            slots[slot, STATE] = WAITING
+    for slot in range(base, base + rows):
+        slots[slot, STATE], slots[slot, AWAITED], slots[slot, DONE] = WAITING, slots[slot, AWAITS], 0
+        slots[slot, RING], slots[slot, READIED] = slots[slot, SOLE], 0
+        for hop in range(slots[slot, HOPS]):
+            link = hops[slot, hop, LINK]
+            links[link, USERS] += 1
+            if links[link, HOLDER] >= 0:
+                lists[HELD, sim[HOLDERS]], links[link, HOLDER] = links[link, HOLDER], -1
+                sim[HOLDERS] += 1
     for party in range(len(released_ps)):
         slot = base + rows + party
+        slots[slot, AWAITED] = slots[slot, AWAITS]
         if released_ps[party] < NEVER_PS and slots[slot, AWAITED] > 0:
             _schedule(slot, released_ps[party], slots, sim, lists[QUEUE])
     return int(slots[lists[QUEUE, 0], AT]) if sim[QUEUED] > 0 else NEVER_PS
@@ -221,12 +230,12 @@ def _start(
     """Begin the row's next round; without bytes or links it is complete at once, but for the delay of one without."""
     size = _size(slot, slots[slot, DONE], slots)
     if slots[slot, ROUNDS] == 0:
-        _finish(slot, slots, pool, sim, lists)
+        _finish(slot, slots, hops, links, pool, sim, lists)
     elif slots[slot, HOPS] == 0 and slots[slot, LATENCY] > 0:
         slots[slot, STATE] = FLYING
         _schedule(slot, sim[NOW] + slots[slot, LATENCY], slots, sim, lists[QUEUE])
     elif size == 0 or slots[slot, HOPS] == 0:
-        _complete(slot, slots, pool, sim, lists)
+        _complete(slot, slots, hops, links, pool, sim, lists)
     else:
         slots[slot, STATE], slots[slot, SENT] = SENDING, size
         slots[slot, BEGAN] = slots[slot, LAST] = sim[NOW]
@@ -248,12 +257,12 @@ def _size(slot: int, done: int, slots: Ints) -> int:
 
 
 @kernel
-def _complete(slot: int, slots: Ints, pool: Ints, sim: Ints, lists: Ints) -> None:
+def _complete(slot: int, slots: Ints, hops: Ints, links: Ints, pool: Ints, sim: Ints, lists: Ints) -> None:
     """Note the end of the row's round, and ready what waited for it: its own next round, and the next row's."""
     slots[slot, DONE] += 1
     done, count, base = slots[slot, DONE], slots[slot, COUNT], slots[slot, CYCLE]
     if done == slots[slot, ROUNDS]:
-        _finish(slot, slots, pool, sim, lists)
+        _finish(slot, slots, hops, links, pool, sim, lists)
         return
     if slots[base + (slot - base - 1) % count, DONE] >= done:
         lists[READY, sim[STACKED]] = slot
@@ -265,9 +274,11 @@ def _complete(slot: int, slots: Ints, pool: Ints, sim: Ints, lists: Ints) -> Non
 
 
 @kernel
-def _finish(slot: int, slots: Ints, pool: Ints, sim: Ints, lists: Ints) -> None:
-    """The row has ended: tell its successors and its parties."""
+def _finish(slot: int, slots: Ints, hops: Ints, links: Ints, pool: Ints, sim: Ints, lists: Ints) -> None:
+    """The row has ended: tell its successors and its parties, and let its links go."""
     _release_members(slot, slots, pool, sim, lists)
+    for hop in range(slots[slot, HOPS]):
+        links[hops[slot, hop, LINK], USERS] -= 1
     src, dst = slots[slot, SRC], slots[slot, DST]
     for party in (src, dst):
         slots[party, AWAITED] -= 1

@@ -41,7 +41,7 @@ class Events:
         self.next_ps = NEVER_PS
         self._reuse = reuse
         self._links: Ints = np.zeros((links, k.LINK_COLUMNS), dtype=np.int64)
-        self._links[:, (k.HEAD, k.OWNER)] = -1
+        self._links[:, (k.HEAD, k.OWNER, k.HOLDER)] = -1
         self._widths: Floats = np.zeros((links, k.WIDTH_COLUMNS))
         self._widths[:, k.CAPACITY] = bandwidth_bytes_per_s * 1e-12
         self._pool = np.zeros(0, dtype=np.int64)
@@ -51,19 +51,38 @@ class Events:
         self._hops: Ints = np.zeros((0, 6, 3), dtype=np.int64)
         self._lists: Ints = np.zeros((k.LISTS, links), dtype=np.int64)
         self._times: Ints = np.zeros((_TIMES, 2), dtype=np.int64)
+        self._gather_state()
         self._used = 0
         self._free: dict[Compiled, list[int]] = {}
         self._parties: dict[int, tuple[int, int]] = {}  # per slot of a party, its block and number
         self._handles: dict[int, int] = {}  # per block in use
 
-    def open(self, handle: int, compiled: Compiled, released_ps: Sequence[int]) -> int:
-        """Add a graph with the releases known so far, be they past; the first slot of its block."""
-        free = self._free.setdefault(compiled, [])
+    def hold(self, links: Ints, handle: int) -> bool:
+        """Note that ``handle`` uses ``links`` without events, if nobody else uses one."""
+        own = self._links[links]
+        if own[:, k.USERS].any() or (own[:, k.HOLDER] >= 0).any():
+            return False
+        self._links[links, k.HOLDER] = handle
+        return True
+
+    def let_go(self, links: Ints) -> None:
+        """Nobody uses ``links`` without events any more."""
+        self._links[links, k.HOLDER] = -1
+
+    def open(self, handle: int, compiled: Compiled, released_ps: Sequence[int]) -> tuple[int, list[int]]:
+        """Add a graph with the releases known so far, be they past: its block, and who holds links that it uses."""
+        free = self._free.get(compiled)
         base = free.pop() if free else self._new_block(compiled)
         self._handles[base] = handle
-        released = np.array(released_ps, dtype=np.int64)
-        self.next_ps = k.open_block(base, compiled.graph.rows, released, self._slots, self._sim, self._lists)
-        return base
+        released, sim, lists = np.array(released_ps, dtype=np.int64), self._sim, self._lists
+        self.next_ps = k.open_block(
+            base, compiled.graph.rows, released, self._slots, self._hops, self._links, sim, lists
+        )
+        if not sim[k.HOLDERS]:
+            return base, []
+        held = lists[k.HELD, : sim[k.HOLDERS]].tolist()
+        sim[k.HOLDERS] = 0
+        return base, sorted(set(held))
 
     def release(self, base: int, compiled: Compiled, party: int, at_ps: int) -> None:
         """Let ``party`` of the graph at ``base`` begin at ``at_ps``."""
@@ -72,22 +91,25 @@ class Events:
     def close(self, base: int, compiled: Compiled) -> None:
         """Forget a graph whose rows have all ended."""
         del self._handles[base]
-        self._free[compiled].append(base)
+        self._free.setdefault(compiled, []).append(base)
 
     def run(self, until_ps: int) -> list[tuple[int, int, int]]:
         """(handle, party, at_ps) of the first instant up to ``until_ps`` in which parties are done."""
-        sim = self._sim
-        while self.next_ps <= until_ps and not sim[k.ENDED]:
-            self.next_ps = k.run(until_ps, *self._state())
-            self._make_room_for_times()
-        done = self._lists[k.PARTIES, : sim[k.ENDED]].tolist()
-        sim[k.ENDED] = 0
-        now_ps = int(sim[k.NOW])
+        ended = 0
+        while not ended and self.next_ps <= until_ps:
+            self.next_ps = k.run(until_ps, *self._state)
+            now_ps, _, _, ended, _, known, new, *_ = self._sim.tolist()
+            if 2 * (known + new) > len(self._times):
+                self._make_room_for_times()
+        if not ended:
+            return []
+        self._sim[k.ENDED] = 0
+        done = self._lists[k.PARTIES, :ended].tolist()
         return [(self._handles[base], party, now_ps) for base, party in map(self._parties.__getitem__, done)]
 
     def expose(self, now_ps: int) -> None:
         """Before the totals: nothing that has happened up to ``now_ps`` is left to be worked out later."""
-        self.next_ps = k.expose(now_ps, *self._state())
+        self.next_ps = k.expose(now_ps, *self._state)
 
     def totals(self, now_ps: int) -> Totals:
         """Everything up to ``now_ps``: bytes of flows that have left, links that are in use as busy until now."""
@@ -97,20 +119,6 @@ class Events:
         totals.link_busy_ps += self._links[:, k.BUSY] + np.where(in_use, now_ps - self._links[:, k.SINCE], 0)
         totals.flows.update(self._times[self._times[:, 0] > 0].tolist())
         return totals
-
-    def _state(self) -> tuple[Ints, Floats, Ints, Ints, Floats, Ints, Ints, Ints, Ints]:
-        """The arguments that the kernels have in common."""
-        return (
-            self._slots,
-            self._flows,
-            self._hops,
-            self._links,
-            self._widths,
-            self._pool,
-            self._sim,
-            self._lists,
-            self._times,
-        )
 
     def _new_block(self, compiled: Compiled) -> int:
         """The first slot of a new block for instances of a graph."""
@@ -128,6 +136,7 @@ class Events:
         self._parties |= {base + rows + party: (base, party) for party in range(compiled.parties)}
         self._sim[k.NEW_TIMES] += rows * (1 + len(np.unique(compiled.size_bytes)))
         self._make_room_for_times()
+        self._gather_state()
         return base
 
     def _make_room(self, size: int, hops: int) -> None:
@@ -145,6 +154,12 @@ class Events:
             sim[k.TIMES] = 0
             for duration_ps, count in old[old[:, 0] > 0].tolist():
                 k.count_time(duration_ps, count, sim, self._times)
+            self._gather_state()
+
+    def _gather_state(self) -> None:
+        """The arguments that the kernels have in common."""
+        columns = self._slots, self._flows, self._hops, self._links, self._widths
+        self._state = *columns, self._pool, self._sim, self._lists, self._times
 
 
 def simulate(
