@@ -83,7 +83,7 @@ class _FlowNetwork:
         self._settle()
         limit_ps = NEVER_PS - 1 if until_ps is None else until_ps
         due_ps = self._ledger.next_ps
-        while self._events.next_ps <= min(limit_ps, due_ps):
+        while (next_ps := self._events.next_ps) <= limit_ps and next_ps <= due_ps:
             self._run_events(min(limit_ps, due_ps))
             due_ps = self._ledger.next_ps
         if due_ps > limit_ps:
@@ -114,6 +114,8 @@ class _FlowNetwork:
 
     def _settle(self) -> None:
         """Find a place for the graphs with new releases: closed, with a new forecast, or among the events."""
+        if not self._touched and self._events.next_ps > self._ledger.now_ps:
+            return
         for handle, instance in self._touched.items():
             if handle in self._opened:
                 continue
