@@ -16,7 +16,7 @@ and from there they go on from event to event.
 Plain arrays, passed one by one, and all in one file: a tuple of them costs threefold, and the compiler's cache looks
 at single files (see ``jit``). Their columns:
 
-    slots   int64    S x 26     ``STATE`` .. ``SOLE``
+    slots   int64    S x 26     ``AT`` .. ``SOLE``
     flows   float64  S x 6      ``LEFT`` .. ``LONE_RATE``
     hops    int64    S x H x 3  ``LINK`` .. ``PREVIOUS``: hop h of the path of each row, a place in the link's list
     links   int64    L x 11     ``HEAD`` .. ``HOLDER``
@@ -46,10 +46,11 @@ Floats = NDArray[np.float64]
 # the one before; of a row that is AHEAD, end and start of the last round that was followed. EXTRA: bytes on the wire
 # beyond each million. Of the first row of a ring: SOLE, whether no two of its rows share a link; RING, whether it may
 # own its links (FREE_RING), does (ALONE), or neither (0); READIED, how many of its rows have been ready since.
-STATE, AWAITED, DONE, ROUNDS, COUNT, SIZE, SENT, LATENCY, HOPS = range(9)
-CYCLE, SRC, DST, ORIGIN, MEMBERS, MEMBERS_END = range(9, 15)
-AT, PLACE, LAST, LAST_BEFORE, BEGAN, SEEN, EXTRA = range(15, 22)
-RING, READIED, AWAITS, SOLE = range(22, 26)
+# What is used together stands together.
+AT, PLACE, STATE, SEEN, HOPS, LAST, LATENCY, BEGAN = range(8)
+SENT, DONE, ROUNDS, AWAITED, CYCLE, COUNT, SIZE, EXTRA = range(8, 16)
+RING, ORIGIN, MEMBERS, MEMBERS_END, SRC, DST, READIED, LAST_BEFORE = range(16, 24)
+AWAITS, SOLE = range(24, 26)
 SLOT_COLUMNS = 26
 WAITING, SENDING, FLYING, PARTY, AHEAD, OVER = range(6)  # STATE; AHEAD and OVER: ready, and at its end, in a ring alone
 FREE_RING, ALONE = range(1, 3)  # RING

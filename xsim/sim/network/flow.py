@@ -76,11 +76,13 @@ class _FlowNetwork:
     @property
     def next_ps(self) -> int | None:
         self._settle()
+        self._catch_up()
         next_ps = min(self._ledger.next_ps, self._events.next_ps)
         return next_ps if next_ps < NEVER_PS else None
 
     def advance(self, until_ps: int | None) -> list[Completion]:
-        self._settle()
+        if self._touched:
+            self._settle()
         limit_ps = NEVER_PS - 1 if until_ps is None else until_ps
         due_ps = self._ledger.next_ps
         while (next_ps := self._events.next_ps) <= limit_ps and next_ps <= due_ps:
@@ -114,8 +116,6 @@ class _FlowNetwork:
 
     def _settle(self) -> None:
         """Find a place for the graphs with new releases: closed, with a new forecast, or among the events."""
-        if not self._touched and self._events.next_ps > self._ledger.now_ps:
-            return
         for handle, instance in self._touched.items():
             if handle in self._opened:
                 continue
@@ -128,7 +128,6 @@ class _FlowNetwork:
                 else:
                     self._open_up(instance)
         self._touched.clear()
-        self._catch_up()
 
     def _foresee(self, instance: Instance) -> None:
         """Forecast the completions of a closed graph that depend on no further release."""
@@ -152,7 +151,7 @@ class _FlowNetwork:
             self._open_up(self._ledger.live[holder])
 
     def _catch_up(self) -> None:
-        """Simulate the past of graphs just opened."""
+        """Simulate what has not been since the last advance: the past of graphs just opened, and this instant."""
         while self._events.next_ps <= self._ledger.now_ps:
             self._run_events(self._ledger.now_ps)
 

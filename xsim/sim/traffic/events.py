@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -54,6 +54,7 @@ class Events:
         self._gather_state()
         self._used = 0
         self._free: dict[Compiled, list[int]] = {}
+        self._templates: dict[Hashable, _Template] = {}
         self._parties: dict[int, tuple[int, int]] = {}  # per slot of a party, its block and number
         self._handles: dict[int, int] = {}  # per block in use
 
@@ -122,19 +123,23 @@ class Events:
 
     def _new_block(self, compiled: Compiled) -> int:
         """The first slot of a new block for instances of a graph."""
-        template = _template(compiled, len(self._pool), reuse=self._reuse)
-        self._pool = np.concatenate((self._pool, template.members))
-        base, rows, hops = self._used, compiled.graph.rows, template.hops.shape[1]
+        sole = _sole_rings(compiled) if self._reuse else ()
+        form = _form(compiled, sole)
+        template = self._templates.get(form)
+        if template is None:
+            template = self._templates[form] = _template(compiled, sole, len(self._pool))
+            self._pool = np.concatenate((self._pool, template.members))
+        base, rows, hops = self._used, compiled.graph.rows, template.travels.shape[1]
         self._used += len(template.slots)
         if self._used > len(self._slots) or hops > self._hops.shape[1]:
             self._make_room(max(2 * len(self._slots), self._used, 64), max(hops, self._hops.shape[1]))
         own = self._slots[base : self._used]
         own[:] = template.slots
-        own[:, k.CYCLE : k.ORIGIN + 1] += base
+        own[:, (k.CYCLE, k.SRC, k.DST, k.ORIGIN)] += base
         self._flows[base : base + rows, k.LONE_RATE] = compiled.bytes_per_ps
-        self._hops[base : base + rows, :hops, k.LINK] = template.hops
-        self._parties |= {base + rows + party: (base, party) for party in range(compiled.parties)}
-        self._sim[k.NEW_TIMES] += rows * (1 + len(np.unique(compiled.size_bytes)))
+        self._hops[base : base + rows, :hops, k.LINK][template.travels] = compiled.path
+        self._parties.update({base + rows + party: (base, party) for party in range(compiled.parties)})
+        self._sim[k.NEW_TIMES] += rows * (1 + len(set(compiled.size_bytes.tolist())))
         self._make_room_for_times()
         self._gather_state()
         return base
@@ -179,20 +184,30 @@ def simulate(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Template:
-    """A graph's slots, as they are copied when it is opened: its rows, then its parties.
+    """What the blocks of graphs have in common that differ in their links alone: slots for rows, then for parties.
 
     Attributes:
         slots: (N + P) x columns; slot numbers count from the block's first.
-        hops: N x H, links; what exceeds a shorter path is not read.
+        travels: Of each row which hops it has, N x H.
         members: Successors of each row, then rows of each party, for the pool.
     """
 
     slots: Ints
-    hops: Ints
+    travels: NDArray[np.bool_]
     members: Ints
 
 
-def _template(compiled: Compiled, pool: int, *, reuse: bool) -> _Template:
+def _form(compiled: Compiled, sole: tuple[int, ...]) -> Hashable:
+    """Equal for graphs of one template."""
+    graph = compiled.graph
+    columns = (
+        *(compiled.src_party, compiled.dst_party, compiled.size_bytes, compiled.latency_ps, compiled.path_ptr),
+        *(graph.rounds, graph.cycle_base, graph.cycle_len, graph.wire_ppm, graph.pred_ptr, graph.pred),
+    )
+    return compiled.parties, sole, *(column.tobytes() for column in columns)
+
+
+def _template(compiled: Compiled, sole: tuple[int, ...], pool: int) -> _Template:
     graph, rows, parties = compiled.graph, compiled.graph.rows, compiled.parties
     slots = np.zeros((rows + parties, k.SLOT_COLUMNS), dtype=np.int64)
     slots[:, k.PLACE] = -1
@@ -205,29 +220,32 @@ def _template(compiled: Compiled, pool: int, *, reuse: bool) -> _Template:
     row[:, k.SIZE], row[:, k.LATENCY] = compiled.size_bytes, compiled.latency_ps
     row[:, k.HOPS], row[:, k.SRC], row[:, k.DST] = np.diff(compiled.path_ptr), src, dst
     row[:, k.EXTRA] = graph.wire_ppm - PPM
+    row[list(sole), k.SOLE] = 1
     party[:, k.STATE] = k.PARTY
     heads = np.concatenate((graph.pred, src, dst[other]))
     tails = np.concatenate((np.repeat(np.arange(rows), before), np.arange(rows), other))
     ends = pool + np.cumsum(np.bincount(heads, minlength=rows + parties))
     slots[:, k.MEMBERS], slots[:, k.MEMBERS_END] = np.concatenate(([pool], ends[:-1])), ends
     party[:, k.AWAITS] = party[:, k.MEMBERS_END] - party[:, k.MEMBERS]
-    hops = np.zeros((rows, max(row[:, k.HOPS], default=0)), dtype=np.int64)
-    hops[np.arange(hops.shape[1]) < row[:, [k.HOPS]]] = compiled.path
-    for base in np.unique(graph.cycle_base[graph.cycle_len > 0]) if reuse else ():
-        row[base, k.SOLE] = _sole(compiled, base)
-    return _Template(slots, hops, tails[np.argsort(heads, kind="stable")])
+    travels = np.arange(max(row[:, k.HOPS], default=0)) < row[:, [k.HOPS]]
+    return _Template(slots, travels, tails[np.argsort(heads, kind="stable")])
 
 
-def _sole(compiled: Compiled, base: int) -> bool:
-    """Whether every row of the ring has links, no two the same one, and no row ends long before all are ready."""
-    count = int(compiled.graph.cycle_len[base])
-    path_ptr = compiled.path_ptr[base : base + count + 1]
-    links = compiled.path[path_ptr[0] : path_ptr[-1]]
-    return (
-        bool((np.diff(path_ptr) > 0).all())
-        and len(np.unique(links)) == len(links)
-        and int(compiled.graph.rounds[base]) >= max(1, count - 1)
-    )
+def _sole_rings(compiled: Compiled) -> tuple[int, ...]:
+    """First rows of the rings that need no events alone: all rows have links, none has another's, nor ends long before
+    all are ready."""
+    lengths, rounds = compiled.graph.cycle_len.tolist(), compiled.graph.rounds.tolist()
+    path_ptr, path = compiled.path_ptr.tolist(), compiled.path.tolist()
+    found = []
+    for base in sorted(
+        {base for base, count in zip(compiled.graph.cycle_base.tolist(), lengths, strict=True) if count}
+    ):
+        rows = range(base, base + lengths[base])
+        links = path[path_ptr[rows.start] : path_ptr[rows.stop]]
+        travel = all(path_ptr[row] < path_ptr[row + 1] for row in rows)
+        if travel and len(set(links)) == len(links) and rounds[base] >= max(1, len(rows) - 1):
+            found.append(base)
+    return tuple(found)
 
 
 def _grown(array: NDArray[Number], *shape: int) -> NDArray[Number]:
