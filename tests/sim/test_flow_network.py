@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 
 from tests.fabric.test_topologies import NVLINK, cluster, host
 from tests.sim.network_twin import max_min, simulate
-from tests.sim.traffic import Timetable, all_reduce, fabric_of, play, point_to_point, same_stats, star, timetables
+from tests.sim.traffic import (
+    Timetable,
+    all_reduce,
+    fabric_of,
+    lone_rings,
+    play,
+    point_to_point,
+    same_stats,
+    star,
+    statistics_at,
+    timetables,
+)
 from xsim.fabric.topology.clos import Clos
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.sim.contracts import Completion
@@ -25,20 +36,38 @@ from xsim.spec.cluster import DeviceSlot, LinkSpec, NicSpec
 REUSE = pytest.mark.parametrize("backend", [Flow(), Flow(reuse=False)], ids=["closed", "events"])
 
 
-@given(timetables())
-def test_shortcuts_change_no_bit(timetable: Timetable) -> None:
-    quick, quick_stats = play(Flow().open(timetable.fabric, 0), timetable)
+FEW = pytest.mark.parametrize("few", [0, 256], ids=["closed", "events"])  # graphs of more flows are closed
+
+
+@FEW
+@given(timetable=st.one_of(timetables(), lone_rings()))
+def test_shortcuts_change_no_bit(few: int, timetable: Timetable) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("xsim.sim.network.flow._FEW", few)
+        quick, quick_stats = play(Flow().open(timetable.fabric, 0), timetable)
     plain, plain_stats = play(Flow(reuse=False).open(timetable.fabric, 0), timetable)
 
     assert quick == plain
     assert same_stats(quick_stats, plain_stats)
 
 
-@given(timetables(most=4))
+@given(st.one_of(timetables(most=4), lone_rings()))
 def test_completions_are_those_of_the_plain_twin(timetable: Timetable) -> None:
     found, _ = play(Flow().open(timetable.fabric, 0), timetable)
 
     assert {(handle, party): at_ps for handle, party, at_ps in found} == simulate(timetable)
+
+
+@FEW
+@given(timetable=lone_rings(), asked_ps=st.lists(st.integers(0, 12_000), min_size=1, max_size=4).map(sorted))
+def test_shortcuts_change_no_statistics_under_way(few: int, timetable: Timetable, asked_ps: list[int]) -> None:
+    found = []
+    for backend in (Flow(), Flow(reuse=False)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("xsim.sim.network.flow._FEW", few)
+            found.append(list(statistics_at(backend.open(timetable.fabric, 0), timetable, asked_ps)))
+
+    assert all(same_stats(quick, plain) for quick, plain in zip(*found, strict=True))
 
 
 @given(seed=st.integers(0, 10**6), flows=st.integers(1, 12), links=st.integers(1, 6))
@@ -50,7 +79,7 @@ def test_rates_are_those_of_the_plain_twin(seed: int, flows: int, links: int) ->
     fabric = fabric_of([each * 1e12 for each in capacity], [0] * links, ways, 2 * flows)
     events = Events(fabric.bandwidth_bytes_per_s)
     graph = Compiler(fabric)(point_to_point(*((flow, flow + flows, 10**6) for flow in range(flows))))
-    base = events.open(0, graph, [0])
+    base, _ = events.open(0, graph, [0])
     events.run(0)
 
     found = events._flows[base : base + flows, k.RATE].tolist()
@@ -103,8 +132,10 @@ def test_half_the_spine_bandwidth_lengthens_exactly_what_crosses_it(backend: Flo
     assert longer_ps == [0, 0, 40_000_000, 40_000_000]  # 10^6 bytes: 40 us at 25 GB/s
 
 
-def test_a_ring_is_opened_when_another_transfer_comes_to_its_links() -> None:
+@FEW
+def test_a_ring_is_opened_when_another_transfer_comes_to_its_links(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the other sends, each round of the ring takes longer; before and after it is as if alone."""
+    monkeypatch.setattr("xsim.sim.network.flow._FEW", few)
     fabric = star(3, 1e9, 0)
     ring, other = all_reduce((0, 1, 2), 3000), point_to_point((0, 2, 600))
     network = Flow().open(fabric, 0)
@@ -137,6 +168,15 @@ def test_statistics_may_be_read_at_any_time() -> None:
         assert network.stats().link_busy_ps.tolist() == [500, 0, 0, 500]
         assert network.advance(None) == [Completion(0, 0, 1120)]
         assert network.stats().link_busy_ps.tolist() == [1000, 0, 0, 1000]
+
+
+def test_a_ring_alone_takes_one_event_per_row_and_one_per_party() -> None:
+    events = Events(star(3, 1e9, 0).bandwidth_bytes_per_s)
+    events.open(0, Compiler(star(3, 1e9, 0))(all_reduce((0, 1, 2), 3000)), [0])
+
+    assert events.run(0) == []
+    assert events._sim[k.QUEUED] == 3
+    assert events.run(5_000_000) == [(0, 0, 4_000_000)]
 
 
 def test_slots_of_finished_graphs_are_used_again() -> None:

@@ -21,10 +21,12 @@ __all__ = [
     "all_gather",
     "all_reduce",
     "fabric_of",
+    "lone_rings",
     "play",
     "point_to_point",
     "same_stats",
     "star",
+    "statistics_at",
     "timetables",
     "wire_bytes",
 ]
@@ -123,6 +125,18 @@ def _until(network: Network, until_ps: int | None) -> Iterable[Completion]:
         yield from batch
 
 
+def statistics_at(network: Network, timetable: Timetable, asked_ps: Iterable[int]) -> Iterable[NetworkStats]:
+    """The statistics at each instant, all releases known from the start, and at the end."""
+    for handle, (number, releases) in enumerate(timetable.submissions):
+        network.submit(timetable.graphs[number])
+        for party, _, at_ps in releases:
+            network.release(handle, party, at_ps)
+    for until_ps in (*asked_ps, None):
+        for _ in _until(network, until_ps):
+            pass
+        yield network.stats()
+
+
 def same_stats(left: NetworkStats, right: NetworkStats) -> bool:
     """Whether both agree in every number."""
     return (
@@ -149,6 +163,27 @@ def timetables(draw: st.DrawFn, most: int = 6) -> Timetable:
             releases.append((party, call_ps, call_ps + draw(st.sampled_from((0, 0, 0, 500, 1300)))))
         submissions.append((number, tuple(releases)))
     return Timetable(fabric, graphs, tuple(submissions))
+
+
+@st.composite
+def lone_rings(draw: st.DrawFn) -> Timetable:
+    """Rings whose rows share no link, their ranks ready at different times, and transfers that come to them."""
+    fabric = star(RANKS, 1e12, draw(st.sampled_from((0, 0, 100))))
+    graphs = []
+    for _ in range(draw(st.integers(1, 2))):
+        ranks = draw(st.permutations(range(RANKS)))[: draw(st.integers(2, RANKS))]
+        parties = draw(st.sampled_from(([ranks], [[rank] for rank in ranks])))
+        rounds = draw(st.sampled_from((len(ranks) - 1, 2 * (len(ranks) - 1))))
+        graphs.append(_ring(ranks, draw(st.sampled_from((5, 600, 1203, 3000))), rounds, parties))
+    src, dst = draw(st.permutations(range(RANKS)))[:2]
+    graphs.append(point_to_point((src, dst, draw(st.integers(1, 500)))))
+    times = st.sampled_from((0, 100, 200, 300, 500, 501, 702, 1000, 1301, 2000))
+    submissions = []
+    for _ in range(draw(st.integers(1, 4))):
+        number, call_ps = draw(st.integers(0, len(graphs) - 1)), draw(times)
+        parties_ps = [call_ps + draw(times) for _ in range(graphs[number].parties)]
+        submissions.append((number, tuple((party, call_ps, at_ps) for party, at_ps in enumerate(parties_ps))))
+    return Timetable(fabric, tuple(graphs), tuple(submissions))
 
 
 @st.composite

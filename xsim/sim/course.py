@@ -67,6 +67,8 @@ class Course:
 
     def fetch_from(self, stop: int) -> int:
         """The first fetch at ``stop`` or later, n if there is none."""
+        if not self.fetches:
+            return len(self.stops)
         return next((number for number, _ in self.fetches if number >= stop), len(self.stops))
 
 

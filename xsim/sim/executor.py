@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from functools import cache, partial
 
 import numpy as np
@@ -26,7 +26,7 @@ from xsim.errors import PlanError, SpecError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.workload import Action, Body, Fetch, Move, Program, Workload
-from xsim.sim.contracts import Network
+from xsim.sim.contracts import Completion, Network
 from xsim.sim.course import Course, course_of
 from xsim.sim.due import Due
 from xsim.sim.folding import Folding
@@ -65,13 +65,13 @@ def execute(workload: Workload, network: Network, fabric: Fabric, *, fold: bool 
     stuck = [index for index, process in enumerate(processes) if process.is_alive]
     if stuck:
         raise PlanError(f"program {stuck[0]} waits for ever in {run.position[stuck[0]]}; {len(stuck)} programs hang")
-    for body, times in run.folded_bodies.items():
+    undisturbed: Counter[TransferGraph] = Counter()
+    for body, times in run.performed.items():
         for graph, once in Counter(courses[body].graphs(0, len(courses[body].stops))).items():
-            run.folded[graph] += once * times
-    for graph, times in run.folded.items():
+            undisturbed[graph] += once * times
+    for graph, times in (undisturbed - run.walked).items():
         network.repeat(graph, times)
-    folded = {body: courses[body].collects_ps for body in run.folded_bodies}
-    return run.log.timeline(folded)
+    return run.log.timeline({body: courses[body].collects_ps for body in run.performed if body in run.folded})
 
 
 def _least_ps(network: Network, fabric: Fabric, graph: TransferGraph) -> int:
@@ -94,17 +94,26 @@ def _too_long() -> SpecError:
 
 
 class _Run:
-    """The state of one execution."""
+    """The state of one execution.
+
+    Attributes:
+        now_ps: SimPy's clock.
+        performed: How often each body has run.
+        walked: How often each collective has gone through the network.
+        folded: Bodies that have run undisturbed.
+    """
 
     def __init__(
         self, workload: Workload, network: Network, courses: Mapping[Body, Course], folding: Folding | None
     ) -> None:
         self.workload, self.network, self.courses, self.folding = workload, network, courses, folding
         self.env = simpy.Environment()
+        self.now_ps = 0
         self.log = Log(workload)
         self.position: list[Action | str] = ["its start"] * len(workload.programs)
-        self.folded: Counter[TransferGraph] = Counter()
-        self.folded_bodies: Counter[Body] = Counter()
+        self.performed: Counter[Body] = Counter()
+        self.walked: Counter[TransferGraph] = Counter()
+        self.folded: set[Body] = set()
         self.moving: dict[int, Move] = {}  # per handle
         self.outgoing: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
         self.incoming: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
@@ -115,30 +124,25 @@ class _Run:
         self.syncs = Syncs(workload, network, self.env, self.log, folding)
         self.waiting = self.syncs.waiting
 
-    @property
-    def now_ps(self) -> int:
-        """SimPy's clock."""
-        return int(self.env.now)
-
     def to_the_end(self) -> None:
         """Interleave SimPy and the network until neither has anything left to do."""
         env, network = self.env, self.network
         while True:
             step_ps = env.peek()
-            next_ps = network.next_ps
-            if next_ps is not None and next_ps <= step_ps:
-                if next_ps > LONGEST_PS:
+            if completions := network.advance(None if math.isinf(step_ps) else int(step_ps)):
+                if completions[0].at_ps > LONGEST_PS:
                     raise _too_long()
-                self._deliver(None if math.isinf(step_ps) else int(step_ps))
+                self._deliver(completions)
             elif step_ps <= LONGEST_PS:
+                self.now_ps = int(step_ps)
                 env.step()
             elif math.isinf(step_ps):
                 return
             else:
                 raise _too_long()
 
-    def _deliver(self, until_ps: int | None) -> None:
-        for completion in self.network.advance(until_ps):
+    def _deliver(self, completions: Iterable[Completion]) -> None:
+        for completion in completions:
             event = self.waiting.pop((completion.handle, completion.party), None)
             if event is not None:
                 event.come_in(completion.at_ps - self.now_ps)
@@ -176,46 +180,46 @@ class _Run:
         body = program.bodies[action.kind, action.chunk]
         course = self.courses[body]
         complete = course.completes(*completion) if completion and course.ready else ()
-        announced = 0
-        start_ps = now_ps = self.now_ps
-        collects: list[Ints] = []
-        done = 0
+        announced = done = 0
+        start_ps = now_ps = shift_ps = self.now_ps
+        spans_ps = None if self.folding else course.spans_ps.copy()  # of all stops, once one has been walked
         while True:
-            shift_ps = now_ps - course.resume_ps[done]
-            ahead = self._foldable(index, number, course, done, now_ps)
+            ahead = self._foldable(index, number, course, done, now_ps, shift_ps)
             while announced < len(complete) and complete[announced][1] <= ahead:
                 sync, _, at_ps = complete[announced]
                 self.syncs.release(sync, index, shift_ps + at_ps)
                 announced += 1
-            if ahead == len(course.stops) and not collects:
-                break
-            self.folded.update(course.graphs(done, ahead))
-            collects.append(course.spans_ps[done:ahead] + shift_ps)
             if ahead == len(course.stops):
                 break
-            if ahead > done:
-                yield self.env.timeout(shift_ps + course.resume_ps[ahead] - now_ps)
-            else:
-                at_ps = shift_ps + course.starts_ps[done]
-                yield self._stop(course.stops[done], index, turn, at_ps)
-                collects.append(np.array([[at_ps, self.now_ps]], dtype=np.int64))
-                if at_ps + course.beside_ps[done] > self.now_ps:
-                    yield self.env.timeout(at_ps + course.beside_ps[done] - self.now_ps)
-                ahead += 1
-            done, now_ps = ahead, self.now_ps
-        yield self.env.timeout(shift_ps + course.duration_ps - now_ps)
-        undisturbed = self.folding is not None and not collects
-        if undisturbed:
-            self.folded_bodies[body] += 1
-        self.log.action(index, action, start_ps, self.now_ps, None if undisturbed else collects)
+            at_ps = shift_ps + course.starts_ps[ahead]
+            if now_ps < at_ps and self.folding and self.folding.may_be_alone(index):  # by then more is known
+                yield self.env.timeout(at_ps - now_ps)
+                done, now_ps = ahead, at_ps
+                continue
+            if spans_ps is None:
+                spans_ps = course.spans_ps + shift_ps
+            yield self._stop(course.stops[ahead], index, turn, at_ps)
+            spans_ps[ahead] = at_ps, self.now_ps
+            now_ps = max(self.now_ps, at_ps + course.beside_ps[ahead])
+            if now_ps > self.now_ps:
+                yield self.env.timeout(now_ps - self.now_ps)
+            done = ahead + 1
+            shift_ps = now_ps - course.resume_ps[done]
+            spans_ps[done:] = course.spans_ps[done:] + shift_ps
+            self.walked.update(course.graphs(ahead, done))
+        if now_ps < shift_ps + course.duration_ps:
+            yield self.env.timeout(shift_ps + course.duration_ps - now_ps)
+        self.performed[body] += 1
+        if spans_ps is None:
+            self.folded.add(body)
+        self.log.action(index, action, start_ps, self.now_ps, spans_ps)
 
-    def _foldable(self, index: int, number: int, course: Course, done: int, now_ps: int) -> int:
+    def _foldable(self, index: int, number: int, course: Course, done: int, now_ps: int, shift_ps: int) -> int:
         """How many stops of the action surely run undisturbed, the first ``done`` included; no fetch does."""
         ahead = done
         if self.folding is None:
             return ahead
-        shift_ps = now_ps - course.resume_ps[done]
-        self.folding.stands(index, number, course.least_ps[done], now_ps)
+        self.folding.stands(index, number, course.least_ps[done], shift_ps + course.resume_ps[done])
         fetch = course.fetch_from(done)
         if done < fetch:
             quiet_ps = self.folding.quiet_until_ps(index, now_ps)

@@ -70,13 +70,19 @@ class Folding:
         }
         self._touching_ps: list[dict[int, int]] = [{} for _ in workload.programs]
 
+    def may_be_alone(self, program: int) -> bool:
+        """Whether ``program`` ever has its links to itself."""
+        return program not in self._crowded
+
     def quiet_until_ps(self, program: int, now_ps: int) -> int:
         """Before this instant nobody uses a link of ``program`` but itself; ``now_ps`` if that is not sure at all."""
         if program in self._crowded:
             return now_ps
+        origin_ps, number = self._origin_ps, self._number
         quiet_ps = min(self._touching_ps[program].values(), default=_NEVER_PS)
         for source, next_end_ps, lead_ps in self._rival_moves.get(program, ()):
-            quiet_ps = min(quiet_ps, self._origin_ps[source] + next_end_ps[self._number[source]] + lead_ps)
+            comes_ps = origin_ps[source] + next_end_ps[number[source]] + lead_ps
+            quiet_ps = min(quiet_ps, comes_ps)
         for sync in self._rival_syncs.get(program, ()):
             if coming := self._coming[sync]:  # nobody comes to the others before he has come to this one
                 quiet_ps = min(quiet_ps, self._earliest_ps(coming[0]))
@@ -178,7 +184,7 @@ def _next_ends_ps(workload: Workload, before_ps: Sequence[Sequence[int]]) -> dic
         actions = workload.programs[source].actions
         ends = [_NEVER_PS] * (len(actions) + 1)
         for number in reversed(range(len(actions))):
-            own = (actions[number].carries, actions[number].chunk) == (kind, chunk)
+            own = actions[number].chunk == chunk and actions[number].carries == kind
             ends[number] = before_ps[source][number + 1] if own else ends[number + 1]
         found[emission] = ends
     return found

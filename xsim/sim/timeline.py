@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,7 @@ class Timeline:
         kind: ``F``, ``B``, ``I``, ``W`` or ``U`` of each action, one character, A.
         micro_batch, chunk: Which one, A.
         start_ps, end_ps: When it ran, A.
-        walk: Row of ``collects`` for an action that was walked at least in part, -1 if it was folded as a whole, A.
+        walk: Row of ``collects`` for an action that was walked at least in part, -1 if nobody disturbed it, A.
         collects: Per walked action all of its collectives and fetches in order, as (start, end) rows, n x 2.
         folded: Per body that was folded as a whole, the durations of its collectives in order.
         reached_ps: When each program had ended its last backward, and with blocking sends what it sent had arrived, and
@@ -60,9 +60,6 @@ class Timeline:
     makespan_ps: int
 
 
-_NONE = np.empty((0, 2), dtype=np.int64)
-
-
 class Log:
     """A timeline under construction: the executor notes what ends, in any order of programs."""
 
@@ -75,12 +72,12 @@ class Log:
         self._rows: list[tuple[int, str, int, int, int, int, int]] = []
         self._collects: list[Ints] = []
 
-    def action(self, program: int, action: Action, start_ps: int, end_ps: int, collects: Sequence[Ints] | None) -> None:
-        """Note an action, with (start, end) rows of its collectives if it was not folded as a whole."""
+    def action(self, program: int, action: Action, start_ps: int, end_ps: int, collects: Ints | None) -> None:
+        """Note an action, with (start, end) rows of its collectives if one of them was walked."""
         walk = -1
         if collects is not None:
             walk = len(self._collects)
-            self._collects.append(np.concatenate((_NONE, *collects)))
+            self._collects.append(collects)
         self._rows.append((program, action.kind, action.micro_batch, action.chunk, start_ps, end_ps, walk))
 
     def timeline(self, folded: Mapping[Body, tuple[int, ...]]) -> Timeline:

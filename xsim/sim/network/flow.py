@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.sim.contracts import Completion, Network, NetworkStats
@@ -16,6 +14,8 @@ from xsim.sim.traffic.ledger import Instance, Ledger
 from xsim.sim.traffic.tally import Run
 
 __all__ = ["Flow"]
+
+_FEW = 256  # flows; so many take less time from event to event than a graph takes to be closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,12 @@ class Flow:
 
 
 class _FlowNetwork:
-    """A graph that has its links to itself is *closed*: its completions are foreseen from an undisturbed run.
+    """A large graph that has its links to itself is *closed*: its completions are foreseen from an undisturbed run.
 
     When another graph comes to one of those links, it is *opened*: put among the events with its past releases, and
-    caught up with. Both then go on from event to event, as if it had been there from the start. A graph has its links
-    from the first instant in which one of its rows may move until its last row has ended.
+    caught up with. Both then go on from event to event, as if it had been there from the start. A graph uses its links
+    from the first instant in which one of its rows may move: a closed one until its last row has ended, an opened one
+    each until the rows that cross it have. A graph of few flows is opened at once.
     """
 
     contends = True
@@ -52,13 +53,10 @@ class _FlowNetwork:
         self._compile = Compiler(fabric)
         self._alone = Alone(fabric, fair=True, reuse=reuse)
         self._ledger = Ledger()
-        self._events = Events(fabric.bandwidth_bytes_per_s)
+        self._events = Events(fabric.bandwidth_bytes_per_s, reuse=reuse)
         self._touched: dict[int, Instance] = {}
         self._closed: dict[int, Run | None] = {}
         self._opened: dict[int, int] = {}
-        self._closed_links = 0  # bit mask
-        self._owner = np.full(len(fabric.links), -1, dtype=np.int64)  # the last graph that was closed on each link
-        self._users = np.zeros(len(fabric.links), dtype=np.int32)  # opened graphs per link
 
     def submit(self, graph: TransferGraph) -> int:
         return self._ledger.submit(self._compile(graph)).handle
@@ -69,20 +67,25 @@ class _FlowNetwork:
             return
         if handle in self._opened:
             self._events.release(self._opened[handle], instance.compiled, party, at_ps)
+        elif instance.compiled.flows <= _FEW or not self._reuse:
+            if instance.moving:
+                self._open_up(instance)
         else:
             self._touched[handle] = instance
 
     @property
     def next_ps(self) -> int | None:
         self._settle()
+        self._catch_up()
         next_ps = min(self._ledger.next_ps, self._events.next_ps)
         return next_ps if next_ps < NEVER_PS else None
 
     def advance(self, until_ps: int | None) -> list[Completion]:
-        self._settle()
+        if self._touched:
+            self._settle()
         limit_ps = NEVER_PS - 1 if until_ps is None else until_ps
         due_ps = self._ledger.next_ps
-        while self._events.next_ps <= min(limit_ps, due_ps):
+        while (next_ps := self._events.next_ps) <= limit_ps and next_ps <= due_ps:
             self._run_events(min(limit_ps, due_ps))
             due_ps = self._ledger.next_ps
         if due_ps > limit_ps:
@@ -106,36 +109,25 @@ class _FlowNetwork:
         for handle in list(self._closed):
             self._open_up(self._ledger.live[handle])
         self._catch_up()
+        self._events.expose(self._ledger.now_ps)
         totals = self._events.totals(self._ledger.now_ps)
         self._alone.add_to(totals)
         return totals.stats()
 
     def _settle(self) -> None:
         """Find a place for the graphs with new releases: closed, with a new forecast, or among the events."""
-        if not self._touched:
-            return
         for handle, instance in self._touched.items():
             if handle in self._opened:
                 continue
-            if handle in self._closed or (instance.moving and self._claim(instance)):
-                self._foresee(instance)
-        self._touched.clear()
-        self._catch_up()
-
-    def _claim(self, instance: Instance) -> bool:
-        """Take the links of a graph that begins to move; whether it has them to itself. If not, all are opened."""
-        links, mask = instance.compiled.links, instance.compiled.link_mask
-        shared = self._closed_links & mask or (self._opened and np.count_nonzero(self._users[links]))
-        if self._reuse and not shared:
-            self._closed[instance.handle] = None
-            self._closed_links |= mask
-            self._owner[links] = instance.handle
-            return True
-        for handle in sorted(set(self._owner[links].tolist())) if self._closed else ():
             if handle in self._closed:
-                self._open_up(self._ledger.live[handle])
-        self._open_up(instance)
-        return False
+                self._foresee(instance)
+            elif instance.moving:
+                if self._events.hold(instance.compiled.links, handle):
+                    self._closed[handle] = None
+                    self._foresee(instance)
+                else:
+                    self._open_up(instance)
+        self._touched.clear()
 
     def _foresee(self, instance: Instance) -> None:
         """Forecast the completions of a closed graph that depend on no further release."""
@@ -148,17 +140,18 @@ class _FlowNetwork:
         self._ledger.forecast(instance, run.done_ps)
 
     def _open_up(self, instance: Instance) -> None:
-        """Put a graph among the events, with its past; what was foreseen of it is void."""
+        """Put a graph among the events, with its past, and all that hold one of its links; their forecasts are void."""
         handle, compiled = instance.handle, instance.compiled
         if handle in self._closed:
             del self._closed[handle]
-            self._closed_links ^= compiled.link_mask
-        self._users[compiled.links] += 1
-        self._ledger.void(instance)
-        self._opened[handle] = self._events.open(handle, compiled, instance.released_ps)
+            self._events.let_go(compiled.links)
+            self._ledger.void(instance)
+        self._opened[handle], holders = self._events.open(handle, compiled, instance.released_ps)
+        for holder in holders:
+            self._open_up(self._ledger.live[holder])
 
     def _catch_up(self) -> None:
-        """Simulate the past of graphs just opened."""
+        """Simulate what has not been since the last advance: the past of graphs just opened, and this instant."""
         while self._events.next_ps <= self._ledger.now_ps:
             self._run_events(self._ledger.now_ps)
 
@@ -167,13 +160,12 @@ class _FlowNetwork:
             self._ledger.expect(handle, party, at_ps)
 
     def _end(self, instance: Instance) -> None:
-        """All rows have ended: give the links back."""
+        """All rows have ended."""
         handle, compiled = instance.handle, instance.compiled
         if handle in self._opened:
-            self._users[compiled.links] -= 1
             self._events.close(self._opened.pop(handle), compiled)
         else:
             run = self._closed.pop(handle)
             assert run is not None, "a closed graph ends as foreseen"
-            self._closed_links ^= compiled.link_mask
+            self._events.let_go(compiled.links)
             self._alone.count(compiled, run)

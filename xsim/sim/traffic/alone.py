@@ -65,7 +65,7 @@ class Alone:
         if self._fair and not (compiled.exclusive and self._reuse):
             from xsim.sim.traffic.events import simulate  # numba loads when it is needed
 
-            return simulate(compiled, self._fabric.bandwidth_bytes_per_s, offsets_ps)
+            return simulate(compiled, self._fabric.bandwidth_bytes_per_s, offsets_ps, reuse=self._reuse)
         return Run(_evaluate(compiled, offsets_ps))
 
 

@@ -29,7 +29,7 @@ class Compiled:
         bytes_per_ps: Rate of each row alone on its path, N; infinite without a link.
         path_ptr, path: Links of each row in CSR form.
         links: Sorted, distinct links of all rows.
-        link_mask: The same as the bits of one number.
+        flows: How many, all rounds together.
         exclusive: No two rows have a link in common.
         idle: Bit mask of the parties that no row touches.
     """
@@ -43,7 +43,7 @@ class Compiled:
     path_ptr: Ints
     path: Ints
     links: Ints
-    link_mask: int
+    flows: int
     exclusive: bool
     idle: int
 
@@ -138,7 +138,7 @@ def _compile(graph: TransferGraph, fabric: Fabric) -> Compiled:
         path_ptr=path_ptr,
         path=path,
         links=links,
-        link_mask=_mask(links),
+        flows=int(graph.rounds.sum()),
         exclusive=len(links) == len(path),
         idle=sum(1 << party for party in range(graph.parties) if party not in touched),
     )
@@ -150,9 +150,3 @@ def _parties(graph: TransferGraph) -> tuple[Ints, Ints]:
     of_rank = np.append(graph.party, -1)  # the vertices of switches are beyond all ranks
     src, dst = of_rank[src_at], of_rank[dst_at]
     return np.where(src < 0, dst, src), np.where(dst < 0, src, dst)
-
-
-def _mask(links: Ints) -> int:
-    bits = np.zeros(max(links, default=-1) + 1, dtype=np.uint8)
-    bits[links] = 1
-    return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -21,7 +20,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Number = TypeVar("Number", np.int64, np.float64)
 
-_LOG = 4096  # flow completion times that find room in the log, beside one per slot
+_TIMES = 1 << 12  # room for distinct flow completion times, at first
 
 
 class Events:
@@ -30,15 +29,19 @@ class Events:
     An instance of a graph takes a block of slots, one per row and one per party, and leaves it to the graph's next
     instance: what is always the same in it stays.
 
+    Args:
+        reuse: Whether rings that are alone on their links take no events; the numbers are the same.
+
     Attributes:
         next_ps: The next instant in which something happens; ``NEVER_PS`` if there is none.
     """
 
-    def __init__(self, bandwidth_bytes_per_s: Floats) -> None:
+    def __init__(self, bandwidth_bytes_per_s: Floats, *, reuse: bool = True) -> None:
         links = len(bandwidth_bytes_per_s)
         self.next_ps = NEVER_PS
+        self._reuse = reuse
         self._links: Ints = np.zeros((links, k.LINK_COLUMNS), dtype=np.int64)
-        self._links[:, k.HEAD] = -1
+        self._links[:, (k.HEAD, k.OWNER, k.HOLDER)] = -1
         self._widths: Floats = np.zeros((links, k.WIDTH_COLUMNS))
         self._widths[:, k.CAPACITY] = bandwidth_bytes_per_s * 1e-12
         self._pool = np.zeros(0, dtype=np.int64)
@@ -47,25 +50,40 @@ class Events:
         self._flows: Floats = np.zeros((0, k.FLOW_COLUMNS))
         self._hops: Ints = np.zeros((0, 6, 3), dtype=np.int64)
         self._lists: Ints = np.zeros((k.LISTS, links), dtype=np.int64)
-        self._log: Ints = np.zeros(_LOG, dtype=np.int64)
+        self._times: Ints = np.zeros((_TIMES, 2), dtype=np.int64)
+        self._gather_state()
         self._used = 0
         self._free: dict[Compiled, list[int]] = {}
-        self._fresh: dict[int, Ints] = {}  # per block, its slots before anything has happened
+        self._templates: dict[Hashable, _Template] = {}
         self._parties: dict[int, tuple[int, int]] = {}  # per slot of a party, its block and number
         self._handles: dict[int, int] = {}  # per block in use
-        self._flow_times: Counter[int] = Counter()
 
-    def open(self, handle: int, compiled: Compiled, released_ps: Iterable[int]) -> int:
-        """Add a graph with the releases known so far, be they past; the first slot of its block."""
-        free = self._free.setdefault(compiled, [])
+    def hold(self, links: Ints, handle: int) -> bool:
+        """Note that ``handle`` uses ``links`` without events, if nobody else uses one."""
+        own = self._links[links]
+        if own[:, k.USERS].any() or (own[:, k.HOLDER] >= 0).any():
+            return False
+        self._links[links, k.HOLDER] = handle
+        return True
+
+    def let_go(self, links: Ints) -> None:
+        """Nobody uses ``links`` without events any more."""
+        self._links[links, k.HOLDER] = -1
+
+    def open(self, handle: int, compiled: Compiled, released_ps: Sequence[int]) -> tuple[int, list[int]]:
+        """Add a graph with the releases known so far, be they past: its block, and who holds links that it uses."""
+        free = self._free.get(compiled)
         base = free.pop() if free else self._new_block(compiled)
-        fresh = self._fresh[base]
-        self._slots[base : base + len(fresh)] = fresh
         self._handles[base] = handle
-        for party, at_ps in enumerate(released_ps):
-            if at_ps < NEVER_PS and not compiled.idle >> party & 1:
-                self.release(base, compiled, party, at_ps)
-        return base
+        released, sim, lists = np.array(released_ps, dtype=np.int64), self._sim, self._lists
+        self.next_ps = k.open_block(
+            base, compiled.graph.rows, released, self._slots, self._hops, self._links, sim, lists
+        )
+        if not sim[k.HOLDERS]:
+            return base, []
+        held = lists[k.HELD, : sim[k.HOLDERS]].tolist()
+        sim[k.HOLDERS] = 0
+        return base, sorted(set(held))
 
     def release(self, base: int, compiled: Compiled, party: int, at_ps: int) -> None:
         """Let ``party`` of the graph at ``base`` begin at ``at_ps``."""
@@ -74,59 +92,56 @@ class Events:
     def close(self, base: int, compiled: Compiled) -> None:
         """Forget a graph whose rows have all ended."""
         del self._handles[base]
-        self._free[compiled].append(base)
+        self._free.setdefault(compiled, []).append(base)
 
     def run(self, until_ps: int) -> list[tuple[int, int, int]]:
         """(handle, party, at_ps) of the first instant up to ``until_ps`` in which parties are done."""
-        sim = self._sim
-        while self.next_ps <= until_ps and not sim[k.ENDED]:
-            self.next_ps = k.run(
-                until_ps,
-                self._slots,
-                self._flows,
-                self._hops,
-                self._links,
-                self._widths,
-                self._pool,
-                sim,
-                self._lists,
-                self._log,
-            )
-            if sim[k.LOGGED] + len(self._slots) > len(self._log):
-                self._empty_log()
-        done = self._lists[k.PARTIES, : sim[k.ENDED]].tolist()
-        sim[k.ENDED] = 0
-        now_ps = int(sim[k.NOW])
+        ended = 0
+        while not ended and self.next_ps <= until_ps:
+            self.next_ps = k.run(until_ps, *self._state)
+            now_ps, _, _, ended, _, known, new, *_ = self._sim.tolist()
+            if 2 * (known + new) > len(self._times):
+                self._make_room_for_times()
+        if not ended:
+            return []
+        self._sim[k.ENDED] = 0
+        done = self._lists[k.PARTIES, :ended].tolist()
         return [(self._handles[base], party, now_ps) for base, party in map(self._parties.__getitem__, done)]
+
+    def expose(self, now_ps: int) -> None:
+        """Before the totals: nothing that has happened up to ``now_ps`` is left to be worked out later."""
+        self.next_ps = k.expose(now_ps, *self._state)
 
     def totals(self, now_ps: int) -> Totals:
         """Everything up to ``now_ps``: bytes of flows that have left, links that are in use as busy until now."""
-        self._empty_log()
         totals = Totals(len(self._links))
         totals.link_bytes += self._links[:, k.BYTES]
         in_use = self._links[:, k.FLOWS] > 0
         totals.link_busy_ps += self._links[:, k.BUSY] + np.where(in_use, now_ps - self._links[:, k.SINCE], 0)
-        totals.flows.update(self._flow_times)
+        totals.flows.update(self._times[self._times[:, 0] > 0].tolist())
         return totals
-
-    def _empty_log(self) -> None:
-        durations_ps, counts = np.unique(self._log[: self._sim[k.LOGGED]], return_counts=True)
-        for duration_ps, count in zip(durations_ps.tolist(), counts.tolist(), strict=True):
-            self._flow_times[duration_ps] += count
-        self._sim[k.LOGGED] = 0
 
     def _new_block(self, compiled: Compiled) -> int:
         """The first slot of a new block for instances of a graph."""
-        template = _template(compiled, len(self._pool))
-        self._pool = np.concatenate((self._pool, template.members))
-        base, rows, hops = self._used, compiled.graph.rows, template.hops.shape[1]
+        sole = _sole_rings(compiled) if self._reuse else ()
+        form = _form(compiled, sole)
+        template = self._templates.get(form)
+        if template is None:
+            template = self._templates[form] = _template(compiled, sole, len(self._pool))
+            self._pool = np.concatenate((self._pool, template.members))
+        base, rows, hops = self._used, compiled.graph.rows, template.travels.shape[1]
         self._used += len(template.slots)
         if self._used > len(self._slots) or hops > self._hops.shape[1]:
             self._make_room(max(2 * len(self._slots), self._used, 64), max(hops, self._hops.shape[1]))
-        self._fresh[base] = template.slots
-        self._fresh[base][:, k.CYCLE : k.ORIGIN + 1] += base
-        self._hops[base : base + rows, :hops, k.LINK] = template.hops
-        self._parties |= {base + rows + party: (base, party) for party in range(compiled.parties)}
+        own = self._slots[base : self._used]
+        own[:] = template.slots
+        own[:, (k.CYCLE, k.SRC, k.DST, k.ORIGIN)] += base
+        self._flows[base : base + rows, k.LONE_RATE] = compiled.bytes_per_ps
+        self._hops[base : base + rows, :hops, k.LINK][template.travels] = compiled.path
+        self._parties.update({base + rows + party: (base, party) for party in range(compiled.parties)})
+        self._sim[k.NEW_TIMES] += rows * (1 + len(set(compiled.size_bytes.tolist())))
+        self._make_room_for_times()
+        self._gather_state()
         return base
 
     def _make_room(self, size: int, hops: int) -> None:
@@ -135,13 +150,29 @@ class Events:
         self._flows = _grown(self._flows, size, k.FLOW_COLUMNS)
         self._hops = _grown(self._hops, size, hops, 3)
         self._lists = _grown(self._lists, k.LISTS, max(size, len(self._links)))
-        self._log = _grown(self._log, size + _LOG)
+
+    def _make_room_for_times(self) -> None:
+        """A larger table, if the next instant might fill this one by more than a half."""
+        sim, old = self._sim, self._times
+        if 2 * (sim[k.TIMES] + sim[k.NEW_TIMES]) > len(old):
+            self._times = np.zeros((4 * int(sim[k.TIMES] + sim[k.NEW_TIMES]) + 1, 2), dtype=np.int64)
+            sim[k.TIMES] = 0
+            for duration_ps, count in old[old[:, 0] > 0].tolist():
+                k.count_time(duration_ps, count, sim, self._times)
+            self._gather_state()
+
+    def _gather_state(self) -> None:
+        """The arguments that the kernels have in common."""
+        columns = self._slots, self._flows, self._hops, self._links, self._widths
+        self._state = *columns, self._pool, self._sim, self._lists, self._times
 
 
-def simulate(compiled: Compiled, bandwidth_bytes_per_s: Floats, offsets_ps: tuple[int, ...]) -> Run:
+def simulate(
+    compiled: Compiled, bandwidth_bytes_per_s: Floats, offsets_ps: tuple[int, ...], *, reuse: bool = True
+) -> Run:
     """A run of a graph that has its links to itself, though its rows may share some; every party is released."""
     local = replace(compiled, path=np.searchsorted(compiled.links, compiled.path))
-    events = Events(bandwidth_bytes_per_s[compiled.links])
+    events = Events(bandwidth_bytes_per_s[compiled.links], reuse=reuse)
     events.open(0, local, offsets_ps)
     done_ps = list(offsets_ps)
     while events.next_ps < NEVER_PS:
@@ -153,41 +184,68 @@ def simulate(compiled: Compiled, bandwidth_bytes_per_s: Floats, offsets_ps: tupl
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Template:
-    """A graph's slots, as they are copied when it is opened: its rows, then its parties.
+    """What the blocks of graphs have in common that differ in their links alone: slots for rows, then for parties.
 
     Attributes:
         slots: (N + P) x columns; slot numbers count from the block's first.
-        hops: N x H, links; what exceeds a shorter path is not read.
+        travels: Of each row which hops it has, N x H.
         members: Successors of each row, then rows of each party, for the pool.
     """
 
     slots: Ints
-    hops: Ints
+    travels: NDArray[np.bool_]
     members: Ints
 
 
-def _template(compiled: Compiled, pool: int) -> _Template:
+def _form(compiled: Compiled, sole: tuple[int, ...]) -> Hashable:
+    """Equal for graphs of one template."""
+    graph = compiled.graph
+    columns = (
+        *(compiled.src_party, compiled.dst_party, compiled.size_bytes, compiled.latency_ps, compiled.path_ptr),
+        *(graph.rounds, graph.cycle_base, graph.cycle_len, graph.wire_ppm, graph.pred_ptr, graph.pred),
+    )
+    return compiled.parties, sole, *(column.tobytes() for column in columns)
+
+
+def _template(compiled: Compiled, sole: tuple[int, ...], pool: int) -> _Template:
     graph, rows, parties = compiled.graph, compiled.graph.rows, compiled.parties
     slots = np.zeros((rows + parties, k.SLOT_COLUMNS), dtype=np.int64)
     slots[:, k.PLACE] = -1
     row, party = slots[:rows], slots[rows:]
     src, dst = rows + compiled.src_party, rows + compiled.dst_party
     before, other = np.diff(graph.pred_ptr), np.flatnonzero(src != dst)
-    row[:, k.AWAITED] = before + 1 + (src != dst)
+    row[:, k.AWAITS] = before + 1 + (src != dst)
     row[:, k.ROUNDS], row[:, k.COUNT] = graph.rounds, np.maximum(1, graph.cycle_len)
     row[:, k.CYCLE] = np.where(graph.cycle_len > 0, graph.cycle_base, np.arange(rows))
     row[:, k.SIZE], row[:, k.LATENCY] = compiled.size_bytes, compiled.latency_ps
     row[:, k.HOPS], row[:, k.SRC], row[:, k.DST] = np.diff(compiled.path_ptr), src, dst
     row[:, k.EXTRA] = graph.wire_ppm - PPM
+    row[list(sole), k.SOLE] = 1
     party[:, k.STATE] = k.PARTY
     heads = np.concatenate((graph.pred, src, dst[other]))
     tails = np.concatenate((np.repeat(np.arange(rows), before), np.arange(rows), other))
     ends = pool + np.cumsum(np.bincount(heads, minlength=rows + parties))
     slots[:, k.MEMBERS], slots[:, k.MEMBERS_END] = np.concatenate(([pool], ends[:-1])), ends
-    party[:, k.AWAITED] = party[:, k.MEMBERS_END] - party[:, k.MEMBERS]
-    hops = np.zeros((rows, max(row[:, k.HOPS], default=0)), dtype=np.int64)
-    hops[np.arange(hops.shape[1]) < row[:, [k.HOPS]]] = compiled.path
-    return _Template(slots, hops, tails[np.argsort(heads, kind="stable")])
+    party[:, k.AWAITS] = party[:, k.MEMBERS_END] - party[:, k.MEMBERS]
+    travels = np.arange(max(row[:, k.HOPS], default=0)) < row[:, [k.HOPS]]
+    return _Template(slots, travels, tails[np.argsort(heads, kind="stable")])
+
+
+def _sole_rings(compiled: Compiled) -> tuple[int, ...]:
+    """First rows of the rings that need no events alone: all rows have links, none has another's, nor ends long before
+    all are ready."""
+    lengths, rounds = compiled.graph.cycle_len.tolist(), compiled.graph.rounds.tolist()
+    path_ptr, path = compiled.path_ptr.tolist(), compiled.path.tolist()
+    found = []
+    for base in sorted(
+        {base for base, count in zip(compiled.graph.cycle_base.tolist(), lengths, strict=True) if count}
+    ):
+        rows = range(base, base + lengths[base])
+        links = path[path_ptr[rows.start] : path_ptr[rows.stop]]
+        travel = all(path_ptr[row] < path_ptr[row + 1] for row in rows)
+        if travel and len(set(links)) == len(links) and rounds[base] >= max(1, len(rows) - 1):
+            found.append(base)
+    return tuple(found)
 
 
 def _grown(array: NDArray[Number], *shape: int) -> NDArray[Number]:
