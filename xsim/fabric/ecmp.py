@@ -2,7 +2,8 @@
 
 A switch hashes (source address, target address, both ports) with MurmurHash3 and its own number as the seed, and takes
 that of its next hops, in the order of ``Graph.next_hops``, which the hash comes to when it is divided by how many there
-are. Acknowledgements have both pairs exchanged, and so a path of their own.
+are. The source port counts the flows of a pair of hosts as they start. Acknowledgements have both pairs exchanged, and
+so a path of their own.
 """
 
 from __future__ import annotations
@@ -70,8 +71,9 @@ def _check_ends(graph: Graph, flows: FlowList) -> None:
 
 
 def _earlier(flows: FlowList) -> Ints:
-    """How many flows of the same pair of vertices are listed before each."""
-    order = np.lexsort((flows.dst, flows.src))
+    """How many flows of the same pair of vertices start before each, as far as the list tells: who waits for longer
+    chains of others starts later, then who waits longer, then who is listed later."""
+    order = np.lexsort((flows.start_ps, flows.depths(), flows.dst, flows.src))
     src, dst = flows.src[order], flows.dst[order]
     place = np.arange(len(flows))
     begins = np.concatenate(([True], (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])))[: len(flows)]
@@ -139,7 +141,8 @@ class _Search:
     def last_links(self, keys: Words, roots: Ints, targets: Ints) -> Ints:
         """From the root to the target."""
         first = self._ptr[targets]
-        return self._link[first + self.choices(keys, roots, self._ptr[targets + 1] - first)] ^ 1
+        links: Ints = self._link[first + self.choices(keys, roots, self._ptr[targets + 1] - first)] ^ 1
+        return links
 
     def toward(self, target: int) -> _Hops:
         """Those of all vertices."""

@@ -61,6 +61,15 @@ class FlowList:
         """Rows that ``row`` waits for."""
         return self.after[self.after_ptr[row] : self.after_ptr[row + 1]]
 
+    def depths(self) -> Ints:
+        """How many flows each has before it in the longest chain of those that wait for one another, N."""
+        found = [0] * len(self)
+        if len(self.after):
+            ptr, after = self.after_ptr.tolist(), self.after.tolist()
+            for row in self.order().tolist():
+                found[row] = max((found[other] + 1 for other in after[ptr[row] : ptr[row + 1]]), default=0)
+        return np.array(found, dtype=np.int64)
+
     def order(self) -> Ints:
         """All rows, each behind those that it waits for; as they are listed, if that will do."""
         waits = np.diff(self.after_ptr)
