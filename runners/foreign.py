@@ -111,7 +111,7 @@ def _text(key: str, path: Path) -> str:
     if not path.is_file():
         raise SpecError(key, str(path), "there is no such file", "write the path of one")
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise SpecError(key, str(path), "it is not text", "write the path of a text file") from None
     except OSError as error:

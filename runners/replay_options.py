@@ -26,7 +26,7 @@ KEYS: Mapping[str, str] = {
     "seed": "of what is left to chance (0)",
 }
 _WIDTH = 100
-_LARGEST = 10**9
+_LARGEST = {"payload": 2**20, "header": 10_000, "seed": 10**9}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +91,9 @@ def _one_of(key: str, value: str, offered: Sequence[str]) -> None:
 
 
 def _whole(given: Mapping[str, str], key: str, default: int, low: int) -> int:
-    text = given.get(key, str(default))
-    if not (text.isascii() and text.isdigit() and low <= int(text[:11]) <= _LARGEST and len(text) < 11):
-        raise SpecError(key, text, f"it is no whole number from {low} to {_LARGEST}", "write digits only")
+    text, high = given.get(key, str(default)), _LARGEST[key]
+    if not (text.isascii() and text.isdigit() and len(text) < 11 and low <= int(text) <= high):
+        raise SpecError(key, text, f"it is no whole number from {low} to {high}", "write digits only")
     return int(text)
 
 

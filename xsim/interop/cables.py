@@ -9,7 +9,9 @@ from xsim.units import parse_bandwidth, parse_time
 
 __all__ = ["MOST_VERTICES", "read_cables", "read_vertices", "write_cables"]
 
-MOST_VERTICES = 2**24
+MOST_VERTICES = 2**20
+MOST_BITS_PER_S = 10**15
+LONGEST_PS = 10**15
 
 _RATES = {"Gbps": 10**9, "Mbps": 10**6, "Kbps": 10**3, "bps": 1}
 
@@ -47,16 +49,20 @@ def _rate(at: str, text: str) -> int:
         bits_per_s = 8 * parse_bandwidth(text)
     except SpecError as error:
         raise error.under(at) from None
-    if bits_per_s < 1 or bits_per_s != int(bits_per_s):
-        raise SpecError(at, text, "a rate is a whole number of bits per second, 1 or more", "write 100Gbps or the like")
+    if not 1 <= bits_per_s <= MOST_BITS_PER_S or bits_per_s != int(bits_per_s):
+        problem = "a rate is a whole number of bits per second, at most 1 Pbps"
+        raise SpecError(at, text, problem, "write 100Gbps or the like")
     return int(bits_per_s)
 
 
 def _delay(at: str, text: str) -> int:
     try:
-        return parse_time(text)
+        delay_ps = parse_time(text)
     except SpecError as error:
         raise error.under(at) from None
+    if delay_ps > LONGEST_PS:
+        raise SpecError(at, text, "a link is at most 1000 s long", "write a shorter delay")
+    return delay_ps
 
 
 def _loss(at: str, text: str) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from xsim.errors import SpecError
 from xsim.fabric.flows import PORT, FlowList, rows_in_csr
 from xsim.interop.cables import MOST_VERTICES
-from xsim.interop.words import Line, column, column_ps, lines
+from xsim.interop.words import MOST_BYTES, Line, column, column_ps, lines
 
 __all__ = ["read_flows", "write_flows"]
 
@@ -36,7 +36,7 @@ def read_flows(text: str, name: str = "flows") -> FlowList:
         number=number,
         src=column(table, 1, "src", 0, MOST_VERTICES),
         dst=column(table, 2, "dst", 0, MOST_VERTICES),
-        size_bytes=column(table, 3, "bytes"),
+        size_bytes=column(table, 3, "bytes", 0, MOST_BYTES),
         start_ps=column_ps(table, 4, "start_ns", _PS_PER_NS),
         port=np.full(len(table), PORT),
         after_ptr=after_ptr,

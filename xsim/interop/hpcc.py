@@ -15,7 +15,7 @@ from xsim.errors import SpecError
 from xsim.fabric.flows import FlowList
 from xsim.fabric.graph import Graph
 from xsim.interop.cables import MOST_VERTICES, read_cables, read_vertices, write_cables
-from xsim.interop.words import Words, column, column_ps, integer, lines
+from xsim.interop.words import MOST_BYTES, Words, column, column_ps, integer, lines
 from xsim.units import PS_PER_S
 
 __all__ = ["read_flows", "read_topology", "write_flows", "write_topology"]
@@ -67,7 +67,7 @@ def read_flows(text: str, name: str = "flows") -> FlowList:
         number=np.arange(1, count + 1),
         src=column(table, 0, "src", 0, MOST_VERTICES),
         dst=column(table, 1, "dst", 0, MOST_VERTICES),
-        size_bytes=column(table, 4, "the size in bytes"),
+        size_bytes=column(table, 4, "the size in bytes", 0, MOST_BYTES),
         start_ps=start_ps,
         port=column(table, 3, "dport", 0, 2**16 - 1),
         after_ptr=np.zeros(count + 1, dtype=np.int64),

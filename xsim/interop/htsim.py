@@ -22,7 +22,7 @@ from xsim.errors import SpecError
 from xsim.fabric.flows import PORT, FlowList, rows_in_csr
 from xsim.interop.cables import MOST_VERTICES
 from xsim.interop.htsim_triggers import Connection, Trigger, started_after, triggers_of
-from xsim.interop.words import Line, integer, lines
+from xsim.interop.words import LARGEST, MOST_BYTES, Line, integer, lines
 
 __all__ = ["Failure", "Matrix", "Tier", "read_matrix", "write_matrix"]
 
@@ -139,7 +139,8 @@ def _connection(line: Line, place: int) -> Connection:
             raise SpecError(line.at, word, problem, f"write each of {', '.join(_KEYS | _FIRES)} once")
         seen.add(word)
         low = 0 if word in ("start", "size") else 1
-        given[field] = integer(line.at, next(words, ""), word, low)
+        high = MOST_BYTES if word == "size" else LARGEST
+        given[field] = integer(line.at, next(words, ""), word, low, high)
     if ("start" in seen) == ("trigger" in seen):
         raise SpecError(line.at, " ".join(line.words), "it has to start in one way", "write start PS or trigger K")
     if "size" not in seen:

@@ -20,6 +20,8 @@ from xsim.interop.words import Line, integer, lines
 __all__ = ["Tree", "TreeTier", "read_topology"]
 
 _PS_PER_NS = 1000
+_LARGEST = 10**9
+_MOST_LINKS = 2**22
 _TIERS = ("TOR", "AGG", "CORE")
 _HEADS = ("nodes", "tiers", "podsize")
 _REQUIRED = ("downlink_speed_gbps", "radix_down", "downlink_latency_ns")
@@ -126,7 +128,7 @@ def read_topology(text: str, name: str = "topology") -> Tree:
         key = line.words[0].lower()
         if len(line.words) != 2:
             raise SpecError(line.at, " ".join(line.words), "a line is a key and a number", "write Radix_Down 8, say")
-        value = integer(line.at, line.words[1], line.words[0], 0, MOST_VERTICES)
+        value = integer(line.at, line.words[1], line.words[0], 0, _LARGEST)
         if key == "tier":
             _next_tier(line, value, tiers)
         else:
@@ -182,6 +184,10 @@ def _check(name: str, tree: Tree, given: list[dict[str, tuple[str, int]]]) -> No
         raise SpecError(f"{name} Podsize", tree.pod_hosts, "pods, or the ToRs in them, are not whole", "correct it")
     if tor.bundle != 1:
         raise SpecError(f"{name} Tier 0", tor.bundle, "a host has one link", "leave out its Bundle")
+    links = tree.hosts + sum(tier.radix_up * count for tier, count in zip(tree.tiers, tree.counts, strict=True))
+    if tree.hosts + sum(tree.counts) > MOST_VERTICES or links > _MOST_LINKS:
+        problem = f"it has more than {MOST_VERTICES} hosts and switches, or more than {_MOST_LINKS} links"
+        raise SpecError(name, f"{tree.hosts} nodes", problem, "describe a smaller one")
     if len(tree.tiers) == 2 and pods != 1:
         raise SpecError(f"{name} Podsize", tree.pod_hosts, "two tiers are one pod", "write the number of Nodes")
     joined = (

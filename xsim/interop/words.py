@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from xsim.errors import SpecError
 
-__all__ = ["LARGEST", "Line", "Words", "column", "column_ps", "decimal_ps", "integer", "lines"]
+__all__ = ["LARGEST", "MOST_BYTES", "Line", "Words", "column", "column_ps", "decimal_ps", "integer", "lines"]
 
 Ints = NDArray[np.int64]
 
 LARGEST = 10**18 - 1  # of any whole number: within an int64, with room for sums
+MOST_BYTES = 10**14  # of one flow: on any wire and with any header it stays within an int64 of picoseconds
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}").fullmatch
-_ALL_WHOLE = re.compile(r"(?:-?[0-9]{1,18} ?)*").fullmatch
+_ALL_WHOLE = re.compile(r"(?:-?[0-9]{1,18}(?: -?[0-9]{1,18})*)?").fullmatch
 _DECIMAL = re.compile(r"[0-9]{1,18}(?:\.[0-9]{0,30})?").fullmatch
 
 
