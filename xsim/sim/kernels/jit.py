@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numba
 from numba.misc import appdirs
 
-__all__ = ["kernel"]
+__all__ = ["disk_copies", "kernel"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,16 +24,24 @@ def kernel(function: Callable[P, T]) -> Callable[P, T]:
 
     Kernels are inlined into each other, and count no references to the arrays that they are given: either would cost
     more than the work itself. So they create none.
+    """
+    options: Any = {"cache": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
+    with disk_copies():
+        return cast(Callable[P, T], numba.njit(**options)(function))
+
+
+@contextmanager
+def disk_copies() -> Iterator[None]:
+    """What is declared within keeps its compiled code in a folder named by the contents of all files of kernels.
 
     Numba renews its disk copy when the function's own file changes, and only then, though kernels call kernels of other
-    files and use their column numbers. So the copies lie in a folder named by the contents of all files of kernels:
-    below ``NUMBA_CACHE_DIR`` if that is set, else below ``__pycache__`` beside them, else in the user's cache.
+    files and use their column numbers. The folder lies below ``NUMBA_CACHE_DIR`` if that is set, else below
+    ``__pycache__`` beside the kernels, else in the user's cache.
     """
     settings: Any = numba.config  # a module whose names come from the environment
-    options: Any = {"cache": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
     before, settings.CACHE_DIR = settings.CACHE_DIR, _folder(settings.CACHE_DIR)
     try:
-        return cast(Callable[P, T], numba.njit(**options)(function))
+        yield
     finally:
         settings.CACHE_DIR = before
 

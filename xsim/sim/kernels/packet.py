@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from xsim.sim.kernels.jit import kernel
 from xsim.sim.kernels.packet_clock import next_event, recycle
 from xsim.sim.kernels.packet_columns import (
+    ACKED,
+    ALARM,
+    ALARMED,
     DATA,
     EVENTS,
     FLOW,
@@ -37,14 +40,20 @@ from xsim.sim.kernels.packet_columns import (
     PAUSED_FOR,
     PAUSED_SINCE,
     RESUME,
+    RETRY,
     ROWS_LEFT,
     SERIAL,
     START,
+    STATE,
     TIME,
+    TIMER,
     TURN,
+    UNDER_WAY,
     WAKE,
     WAKE_ROW,
+    WAY,
 )
+from xsim.sim.kernels.packet_control import Law, advise
 from xsim.sim.kernels.packet_host import acknowledge, begin, receive, send_turn
 from xsim.sim.kernels.packet_link import busy, chance, forward, send_queued
 
@@ -56,12 +65,16 @@ Floats = NDArray[np.float64]
 
 @kernel
 def run(
+    law: Law,
     until: int,
     rows: Ints,
     links: Ints,
     chances: Floats,
     switches: Ints,
     flows: Ints,
+    state: Floats,
+    knobs: Floats,
+    seen: Ints,
     route: Ints,
     members: Ints,
     wheel: Ints,
@@ -84,16 +97,24 @@ def run(
                 links[link, LOST] += 1
                 recycle(row, rows, sim)
             elif out >= 0:
-                forward(row, link, out, rows, links, chances, switches, route, wheel, heap, sim)
+                forward(row, link, out, rows, links, chances, switches, seen, route, wheel, heap, sim)
             elif kind == DATA:
-                receive(row, rows, links, flows, route, members, wheel, heap, sim)
+                receive(row, rows, links, flows, seen, route, members, wheel, heap, sim)
             else:
-                acknowledge(row, rows, links, flows, route, members, wheel, heap, sim)
+                acknowledge(law, row, rows, links, flows, state, knobs, seen, route, members, wheel, heap, sim)
             continue
         subject = rows[row, FLOW]
         recycle(row, rows, sim)
         if kind == START:
-            begin(subject, rows, links, flows, route, members, wheel, heap, sim)
+            begin(law, subject, rows, links, flows, state, knobs, seen, route, members, wheel, heap, sim)
+            continue
+        if TIMER <= kind < RETRY:
+            alarm = kind - TIMER
+            if flows[subject, STATE] != UNDER_WAY or state[subject, ALARM + alarm] != sim[NOW]:
+                continue
+            state[subject, ALARM + alarm] = 0.0
+            event, acked, link = ALARMED + alarm, flows[subject, ACKED], route[flows[subject, WAY]]
+            advise(law, event, subject, acked, False, seen[0], link, rows, links, flows, state, knobs, wheel, heap, sim)
             continue
         if kind == FREE:
             links[subject, FREE_SET] = 0
@@ -110,7 +131,7 @@ def run(
             links[subject, PAUSED_FOR] += sim[NOW] - links[subject, PAUSED_SINCE]
         if not busy(subject, links, sim):
             if links[subject, OWNER] < 0:
-                send_turn(subject, rows, links, flows, members, wheel, heap, sim)
+                send_turn(subject, rows, links, flows, seen, members, wheel, heap, sim)
             else:
-                send_queued(subject, rows, links, chances, switches, route, wheel, heap, sim)
+                send_queued(subject, rows, links, chances, switches, seen, route, wheel, heap, sim)
     return GROW

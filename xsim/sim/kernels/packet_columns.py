@@ -10,7 +10,7 @@ members   1-D      first the flows that each host port serves in turn, then the 
 wheel     1-D      heads of the buckets, then one bit per bucket that is not empty
 bucket    2 x R    the open bucket: keys and rows, the next one last
 heap      3 x R    times, numbers and rows of the events that the wheel does not hold
-sim       1-D      ``NOW`` .. ``AT_RECEIVER``: the state of the whole, and its settings
+sim       1-D      ``NOW`` .. ``REPACED``: the state of the whole, and its settings
 """
 
 from __future__ import annotations
@@ -48,19 +48,33 @@ SWITCH_COLUMNS = 2
 # lets it send again. WINDOW: 0 for none. WAY, WAY_BACK: places in ``route``.
 NEXT_BYTE, POSTED, ACKED, WINDOW, AVAILABLE, RECEIVED, WAY, WAY_BACK = range(8)
 STATE, BYTES_PER_ROUND, OFFSET, AWAITED, FOLLOWERS, FOLLOWERS_END, BEGAN, SENDER_END = range(8, 16)
-RECEIVER_END, GAP, GAP_UNTIL, GO_BACKS, MILESTONE, FLOW_RATE, RETRY_AT, TRIES = range(16, 24)
+RECEIVER_END, GAP, GAP_UNTIL, GO_BACKS, MILESTONE, FLOW_RATE, LAST_SIZE, RETRY_AT = range(16, 24)
 FLOW_COLUMNS = 24
 WAITING, UNDER_WAY, FINISHED = range(3)  # STATE
+
+# Of a flow's congestion control: what it asks for, bits per second, bytes (0: no window) and up to three instants at
+# which to be called (0: none); what it is told, the rate of the host's port, the ticks of an undisturbed round trip and
+# the bytes that fit in one.
+RATE_BITS, WINDOW_BYTES, ALARM, LINE_BITS, TRIP, TRIP_BYTES, OWN = 0, 1, 2, 5, 6, 7, 8
+BEGIN, FEEDBACK, ALARMED = range(3)  # why it is called; ALARMED + 0 .. ALARMED + 2
+
+# Of what a packet has seen: when it left its host, and of up to five switches the instant, the bytes sent there before
+# it, the bytes queued behind it, and the bits per second.
+SENT_AT, HOPS_SEEN, HOP_RECORDS = range(3)
+RECORD, MOST_RECORDS = 4, 5
+SEEN_COLUMNS = HOP_RECORDS + RECORD * MOST_RECORDS
 
 BUCKETS = 1 << 14
 BUCKET_MASK = BUCKETS - 1
 WHEEL = BUCKETS + BUCKETS // 64
 
 # TURN: number of the event in hand. CURSOR: the open bucket. LEFT: entries in it. ROWS_FREE: head of the list of free
-# rows. UNFINISHED: flows. MARGIN: rows that one event may take. SCALE: ticks per second.
+# rows. UNFINISHED: flows. MARGIN: rows that one event may take. SCALE: ticks per second. CONTROLLED: whether there is a
+# congestion control. RECORDED: whether packets record their way. WINDOW_FOLLOWS: the window shrinks with the rate.
+# REPACED: a new rate holds for the pause after the last packet already.
 NOW, TURN, ISSUED, CURSOR, LEFT, HEAPED, ROWS_FREE, ROWS_LEFT, EVENTS, UNFINISHED, MARGIN = range(11)
 WIDTH, SCALE, PAYLOAD, HEADER, ACK_SIZE, PFC_SIZE, ACK_EVERY, PFC, RESERVE, RESUME_GAP = range(11, 21)
-GAP_TIME, AT_RECEIVER = range(21, 23)
+GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED = range(21, 27)
 SIM_COLUMNS = 32
 
 # What ``run`` answers.

@@ -16,8 +16,11 @@ from xsim.sim.kernels.packet_columns import (
     AVAILABLE,
     AWAITED,
     BEGAN,
+    BEGIN,
     BYTES_PER_ROUND,
+    CONTROLLED,
     DATA,
+    FEEDBACK,
     FINISHED,
     FLOW,
     FLOW_RATE,
@@ -32,8 +35,10 @@ from xsim.sim.kernels.packet_columns import (
     HEAD,
     HEADER,
     HOP,
+    HOPS_SEEN,
     KIND,
     KINDS,
+    LAST_SIZE,
     MARKED,
     MILESTONE,
     NACK,
@@ -48,8 +53,10 @@ from xsim.sim.kernels.packet_columns import (
     RATE,
     RECEIVED,
     RECEIVER_END,
+    RECORDED,
     SCALE,
     SENDER_END,
+    SENT_AT,
     SERVED,
     SIZE,
     START,
@@ -62,11 +69,13 @@ from xsim.sim.kernels.packet_columns import (
     WAY_BACK,
     WINDOW,
 )
+from xsim.sim.kernels.packet_control import Law, advise
 from xsim.sim.kernels.packet_link import append, busy, expect_free, transmit
 
 __all__ = ["acknowledge", "begin", "prompt", "receive", "send_turn"]
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 LATEST = 1 << 62
 
 
@@ -79,6 +88,7 @@ def prompt(
     rows: Ints,
     links: Ints,
     flows: Ints,
+    seen: Ints,
     members: Ints,
     wheel: Ints,
     heap: Ints,
@@ -89,7 +99,7 @@ def prompt(
         if links[link, HEAD] >= 0 or links[link, FLOWS_HERE] > 0:
             expect_free(link, rows, links, wheel, heap, sim)
     else:
-        send_turn(link, rows, links, flows, members, wheel, heap, sim)
+        send_turn(link, rows, links, flows, seen, members, wheel, heap, sim)
 
 
 @kernel
@@ -98,6 +108,7 @@ def send_turn(
     rows: Ints,
     links: Ints,
     flows: Ints,
+    seen: Ints,
     members: Ints,
     wheel: Ints,
     heap: Ints,
@@ -121,6 +132,9 @@ def send_turn(
     rows[row, KIND], rows[row, FLOW], rows[row, SIZE] = DATA, flow, size
     rows[row, NUMBER], rows[row, HOP] = flows[flow, NEXT_BYTE], flows[flow, WAY]
     flows[flow, NEXT_BYTE] += payload
+    flows[flow, LAST_SIZE] = size
+    if sim[RECORDED]:
+        seen[row, SENT_AT], seen[row, HOPS_SEEN] = sim[NOW], 0
     transmit(row, link, rows, links, wheel, heap, sim)
     flows[flow, AVAILABLE] = sim[NOW] + size * 8 * sim[SCALE] // flows[flow, FLOW_RATE]
 
@@ -183,6 +197,7 @@ def receive(
     rows: Ints,
     links: Ints,
     flows: Ints,
+    seen: Ints,
     route: Ints,
     members: Ints,
     wheel: Ints,
@@ -215,15 +230,19 @@ def receive(
         transmit(row, out, rows, links, wheel, heap, sim)
     else:
         append(row, out, rows, links)
-        prompt(out, rows, links, flows, members, wheel, heap, sim)
+        prompt(out, rows, links, flows, seen, members, wheel, heap, sim)
 
 
 @kernel
 def acknowledge(
+    law: Law,
     row: int,
     rows: Ints,
     links: Ints,
     flows: Ints,
+    state: Floats,
+    knobs: Floats,
+    seen: Ints,
     route: Ints,
     members: Ints,
     wheel: Ints,
@@ -233,7 +252,6 @@ def acknowledge(
     """An acknowledgement has reached the sender of its flow."""
     flow, kind = rows[row, FLOW], rows[row, KIND] & KINDS
     flows[flow, ACKED] = max(flows[flow, ACKED], rows[row, NUMBER])
-    recycle(row, rows, sim)
     if flows[flow, ACKED] == flows[flow, POSTED] and flows[flow, SENDER_END] < 0:
         flows[flow, SENDER_END] = sim[NOW]
         if not sim[AT_RECEIVER]:
@@ -241,7 +259,12 @@ def acknowledge(
     if kind == NACK:
         flows[flow, NEXT_BYTE] = flows[flow, ACKED]
         flows[flow, GO_BACKS] += 1
-    prompt(route[flows[flow, WAY]], rows, links, flows, members, wheel, heap, sim)
+    link = route[flows[flow, WAY]]
+    if sim[CONTROLLED]:
+        marked, acked = (rows[row, KIND] & MARKED) != 0, rows[row, NUMBER]
+        advise(law, FEEDBACK, flow, acked, marked, seen[row], link, rows, links, flows, state, knobs, wheel, heap, sim)
+    recycle(row, rows, sim)
+    prompt(link, rows, links, flows, seen, members, wheel, heap, sim)
 
 
 # --- starting and ending ---
@@ -263,10 +286,14 @@ def _complete(flow: int, rows: Ints, flows: Ints, members: Ints, wheel: Ints, he
 
 @kernel
 def begin(
+    law: Law,
     flow: int,
     rows: Ints,
     links: Ints,
     flows: Ints,
+    state: Floats,
+    knobs: Floats,
+    seen: Ints,
     route: Ints,
     members: Ints,
     wheel: Ints,
@@ -282,6 +309,8 @@ def begin(
         _complete(flow, rows, flows, members, wheel, heap, sim)
         return
     flows[flow, FLOW_RATE] = links[link, RATE]
+    if sim[CONTROLLED]:
+        advise(law, BEGIN, flow, 0, False, seen[0], link, rows, links, flows, state, knobs, wheel, heap, sim)
     members[links[link, FLOWS_AT] + links[link, FLOWS_HERE]] = flow
     links[link, FLOWS_HERE] += 1
-    prompt(link, rows, links, flows, members, wheel, heap, sim)
+    prompt(link, rows, links, flows, seen, members, wheel, heap, sim)

@@ -17,6 +17,7 @@ from xsim.sim.kernels.packet_columns import (
     BACK,
     BACKLOG,
     BYTES,
+    DATA,
     DATA_TIME,
     DELAY,
     DICE,
@@ -31,13 +32,17 @@ from xsim.sim.kernels.packet_columns import (
     HEADER,
     HEADROOM,
     HOP,
+    HOP_RECORDS,
+    HOPS_SEEN,
     INTO,
     ISSUED,
     KIND,
+    KINDS,
     KMAX,
     KMIN,
     MARKED,
     MARKS,
+    MOST_RECORDS,
     NEXT,
     NOW,
     OVER,
@@ -52,6 +57,8 @@ from xsim.sim.kernels.packet_columns import (
     PMAX,
     POOL,
     RATE,
+    RECORD,
+    RECORDED,
     RESERVE,
     RESUME,
     RESUME_GAP,
@@ -134,6 +141,7 @@ def forward(
     links: Ints,
     chances: Floats,
     switches: Ints,
+    seen: Ints,
     route: Ints,
     wheel: Ints,
     heap: Ints,
@@ -152,6 +160,8 @@ def forward(
         and not busy(out, links, sim)
     ):  # it would come and go within the reserve of its port: nothing to account
         rows[row, HOP] += 1
+        if sim[RECORDED]:
+            _record(row, out, rows, links, seen, sim)
         transmit(row, out, rows, links, wheel, heap, sim)
         return
     if size + links[link, OVER] > links[link, HEADROOM] and size + max(0, links[link, TAKEN] - sim[RESERVE]) > limit:
@@ -169,7 +179,7 @@ def forward(
     if busy(out, links, sim):
         expect_free(out, rows, links, wheel, heap, sim)
     else:
-        send_queued(out, rows, links, chances, switches, route, wheel, heap, sim)
+        send_queued(out, rows, links, chances, switches, seen, route, wheel, heap, sim)
 
 
 @kernel
@@ -179,6 +189,7 @@ def send_queued(
     links: Ints,
     chances: Floats,
     switches: Ints,
+    seen: Ints,
     route: Ints,
     wheel: Ints,
     heap: Ints,
@@ -204,6 +215,8 @@ def send_queued(
         if shared <= 0 or shared + sim[RESUME_GAP] <= _threshold(came_by, links, switches):
             links[came_by, PAUSING] = 0
             _signal(RESUME, came_by, rows, links, wheel, heap, sim)
+    if sim[RECORDED]:
+        _record(row, link, rows, links, seen, sim)
     transmit(row, link, rows, links, wheel, heap, sim)
 
 
@@ -260,8 +273,20 @@ def _mark(row: int, link: int, rows: Ints, links: Ints, chances: Floats) -> None
     if queued > high or (
         queued > low and chance(link, links) < chances[link, PMAX] * (queued - low) / max(1, high - low)
     ):
-        rows[row, KIND] |= MARKED
         links[link, MARKS] += 1
+        if rows[row, KIND] == DATA:  # an acknowledgement has the mark that it echoes
+            rows[row, KIND] = DATA | MARKED
+
+
+@kernel
+def _record(row: int, link: int, rows: Ints, links: Ints, seen: Ints, sim: Ints) -> None:
+    """A data packet notes the state of the port that it leaves by."""
+    count = seen[row, HOPS_SEEN]
+    if rows[row, KIND] & KINDS == DATA and count < MOST_RECORDS:
+        place = HOP_RECORDS + RECORD * count
+        seen[row, place], seen[row, place + 1] = sim[NOW], links[link, BYTES]
+        seen[row, place + 2], seen[row, place + 3] = links[link, BACKLOG], links[link, RATE]
+        seen[row, HOPS_SEEN] = count + 1
 
 
 @kernel

@@ -17,6 +17,7 @@ from xsim.sim.packets.wires import wires_of
 __all__ = ["LinkCounts", "Outcome", "replay"]
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 MARGIN = 16  # rows that an event may take, beside one per flow that it starts
 
 
@@ -65,23 +66,30 @@ class Outcome:
 
 def replay(graph: Graph, flows: Flows, settings: Settings) -> Outcome:
     """All of ``flows`` over ``graph``, to the end."""
+    from xsim.sim.kernels.laws import compiled
     from xsim.sim.kernels.packet import run
 
+    control = settings.congestion
+    law = compiled(control.law or _idle)
     wires = wires_of(graph, settings)
     table, route, members = _flow_tables(flows, wires.links, settings.tick_ps)
     count = len(table)
     starts = np.flatnonzero(flows.after < 0)
     sim = _sim(settings)
     sim[k.UNFINISHED] = count
+    sim[k.WINDOW_FOLLOWS] = settings.window == "follows" or (settings.window == "auto" and control.windowed)
+    memory = _memory(flows, table, wires.links, settings)
+    knobs = np.array(control.knobs(10**12 // settings.tick_ps), dtype=np.float64)
     sim[k.WIDTH] = _width(wires.links)
     sim[k.MARGIN] = MARGIN + int((table[:, k.FOLLOWERS_END] - table[:, k.FOLLOWERS]).max(initial=0))
-    rows, bucket, heap = _events(max(1024, 2 * len(starts)) + int(sim[k.MARGIN]))
+    rows, seen, bucket, heap = _events(max(1024, 2 * len(starts)) + int(sim[k.MARGIN]), recorded=control.records)
     wheel = np.zeros(k.WHEEL, dtype=np.int64)
     wheel[: k.BUCKETS] = -1
-    state = _State(rows, bucket, heap, sim)
+    state = _State(rows, seen, bucket, heap, sim)
     _post(state, wheel, starts, flows.start_ps[starts] // settings.tick_ps)
-    tables = (wires.links, wires.chances, wires.switches, table, route, members, wheel)
-    while run(NEVER_PS, state.rows, *tables, state.bucket, state.heap, sim) == k.GROW:
+    before = (wires.links, wires.chances, wires.switches, table, memory, knobs)
+    after = (route, members, wheel)
+    while run(law, NEVER_PS, state.rows, *before, state.seen, *after, state.bucket, state.heap, sim) == k.GROW:
         state.grow()
     tick, links = settings.tick_ps, wires.links
     return Outcome(
@@ -107,6 +115,7 @@ class _State:
     """The tables that grow with what is under way."""
 
     rows: Ints
+    seen: Ints
     bucket: Ints
     heap: Ints
     sim: Ints
@@ -114,17 +123,18 @@ class _State:
     def grow(self) -> None:
         """Twice the rows."""
         old = len(self.rows)
-        rows, bucket, heap = _events(2 * old)
-        rows[:old], bucket[:, :old], heap[:, :old] = self.rows, self.bucket, self.heap
+        rows, seen, bucket, heap = _events(2 * old, recorded=self.seen.shape[1] > 0)
+        rows[:old], seen[:old], bucket[:, :old], heap[:, :old] = self.rows, self.seen, self.bucket, self.heap
         rows[old:, k.NEXT] = np.append(np.arange(old + 1, 2 * old), self.sim[k.ROWS_FREE])
         self.sim[k.ROWS_FREE], self.sim[k.ROWS_LEFT] = old, self.sim[k.ROWS_LEFT] + old
-        self.rows, self.bucket, self.heap = rows, bucket, heap
+        self.rows, self.seen, self.bucket, self.heap = rows, seen, bucket, heap
 
 
-def _events(count: int) -> tuple[Ints, Ints, Ints]:
+def _events(count: int, *, recorded: bool) -> tuple[Ints, Ints, Ints, Ints]:
     """Empty tables for ``count`` events."""
     return (
         np.zeros((count, k.ROW_COLUMNS), dtype=np.int64),
+        np.zeros((count, k.SEEN_COLUMNS if recorded else 0), dtype=np.int64),
         np.zeros((2, count), dtype=np.int64),
         np.zeros((3, count), dtype=np.int64),
     )
@@ -134,11 +144,13 @@ def _sim(settings: Settings) -> Ints:
     sim = np.zeros(k.SIM_COLUMNS, dtype=np.int64)
     sim[k.CURSOR] = sim[k.TURN] = -1
     sim[k.SCALE] = 10**12 // settings.tick_ps
-    sim[k.PAYLOAD], sim[k.HEADER] = settings.payload_bytes, settings.header_bytes
-    sim[k.ACK_SIZE], sim[k.PFC_SIZE] = settings.ack_bytes, settings.pfc_bytes
+    sim[k.PAYLOAD], sim[k.HEADER] = settings.payload_bytes, settings.overhead_bytes
+    sim[k.ACK_SIZE], sim[k.PFC_SIZE] = settings.reply_bytes, settings.pfc_bytes
     sim[k.ACK_EVERY], sim[k.PFC] = settings.ack_every, settings.pfc
     sim[k.RESERVE], sim[k.RESUME_GAP] = settings.reserve_bytes, 3072
     sim[k.GAP_TIME] = settings.nack_interval_ps // settings.tick_ps
+    control = settings.congestion
+    sim[k.CONTROLLED], sim[k.RECORDED], sim[k.REPACED] = control.law is not None, control.records, control.repaces
     sim[k.AT_RECEIVER] = settings.completion == "receiver"
     return sim
 
@@ -147,6 +159,32 @@ def _width(links: Ints) -> int:
     """Bits of a bucket's width: the wheel spans the longest hop of a full packet."""
     longest = int((links[:, k.DATA_TIME] + links[:, k.DELAY]).max(initial=1))
     return max(0, (longest // (k.BUCKETS - 1)).bit_length())
+
+
+def _idle(event: int, now: int, acked: int, sent: int, marked: bool, state: Floats, seen: Ints, knobs: Floats) -> None:
+    """The law of flows that have none; it is never called."""
+
+
+def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Floats:
+    """What the congestion control is told of each flow; the windows that do not come from it."""
+    control = settings.congestion
+    memory = np.zeros((len(table), k.OWN + control.remembers if control.law else 0))
+    if not len(flows.path):
+        return memory
+    scale = 10**12 // settings.tick_ps
+    rate, travels = links[flows.path, k.RATE], np.diff(flows.path_ptr) > 0
+    hop = 2 * links[flows.path, k.DELAY] + settings.payload_bytes * 8 * scale / rate
+    trip = int(np.add.reduceat(hop, flows.path_ptr[:-1][travels]).max())
+    slowest = np.minimum.reduceat(rate, flows.path_ptr[:-1][travels])
+    window = trip * slowest // (8 * scale)
+    if settings.window in ("bdp", "follows") or (settings.window == "auto" and control.windowed):
+        table[travels, k.WINDOW] = np.maximum(1, window)
+    if control.law:
+        memory[:, k.TRIP] = trip
+        memory[travels, k.TRIP_BYTES] = window
+        memory[travels, k.LINE_BITS] = rate[flows.path_ptr[:-1][travels]]
+        memory[:, k.WINDOW_BYTES] = table[:, k.WINDOW]
+    return memory
 
 
 def _flow_tables(flows: Flows, links: Ints, tick_ps: int) -> tuple[Ints, Ints, Ints]:

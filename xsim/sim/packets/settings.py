@@ -4,32 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from xsim.errors import SpecError
+from xsim.sim.congestion.none import Uncontrolled
+from xsim.sim.contracts import CongestionControl
+from xsim.sim.marking import Marking, marking_at
 
-__all__ = ["Marking", "Settings"]
+__all__ = ["Settings"]
 
-GIGA = 10**9
+REPLY_HEADER_BYTES = 46  # Ethernet 14, IP 20, and 12 of the acknowledgement itself
 MOST_PAYLOAD_BYTES = 1 << 20  # so that a packet's bits by the picoseconds of a second stay within 64 bits
-
-
-class Marking(NamedTuple):
-    """When a port marks: never up to ``kmin_bytes`` left in its queue, always above ``kmax_bytes``, else by chance."""
-
-    kmin_bytes: int
-    kmax_bytes: int
-    pmax: float
-
-
-# Of ports by their bits per second: HPCC's own configuration at 25 and 100 Gb/s, SimAI's beyond.
-MARKING: Mapping[int, Marking] = {
-    25 * GIGA: Marking(100_000, 400_000, 0.2),
-    100 * GIGA: Marking(400_000, 1_600_000, 0.2),
-    200 * GIGA: Marking(300_000, 1_200_000, 0.8),
-    400 * GIGA: Marking(800_000, 3_200_000, 0.2),
-    1600 * GIGA: Marking(600_000, 2_400_000, 0.2),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +31,12 @@ class Settings:
         buffer_bytes: Shared memory of each switch.
         reserve_bytes: Of it, kept for each port.
         headroom: Bytes kept per port for what is under way when it pauses: so many times bandwidth times delay.
+        congestion: The congestion control of all flows.
         ecn: Marking by the port's bits per second; a port that is not listed takes that of the next slower one, or of
-            the slowest. Empty: nothing is marked.
-        window: What a flow may have under way: ``none`` is unlimited, ``bdp`` the round trip's worth.
-        window_follows_rate: Whether the window shrinks with the rate.
+            the slowest. Empty: nothing is marked. None: as the congestion control wants it.
+        window: What a flow may have under way: ``none`` is unlimited, ``bdp`` what fits in the longest undisturbed
+            round trip of the flows, ``follows`` the same, shrinking with the flow's rate, ``auto`` as the congestion
+            control wants it.
         nack_interval_ps: A receiver asks for the same missing byte not more often than this.
         completion: When a flow has ended for those that wait for it: at its last acknowledgement, or its last byte.
         seed: Of the chances of marks and losses.
@@ -65,9 +52,9 @@ class Settings:
     buffer_bytes: int = 32 << 20
     reserve_bytes: int = 4096
     headroom: int = 3
-    ecn: Mapping[int, Marking] = field(default_factory=lambda: MARKING)
-    window: Literal["none", "bdp"] = "none"
-    window_follows_rate: bool = False
+    congestion: CongestionControl = field(default_factory=Uncontrolled)
+    ecn: Mapping[int, Marking] | None = None
+    window: Literal["auto", "none", "bdp", "follows"] = "auto"
     nack_interval_ps: int = 500_000_000
     completion: Literal["sender", "receiver"] = "sender"
     seed: int = 0
@@ -85,7 +72,23 @@ class Settings:
             if getattr(self, name) < 0:
                 raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
 
+    @property
+    def data_bytes(self) -> int:
+        """Of a full data packet, all told."""
+        return self.payload_bytes + self.overhead_bytes
+
+    @property
+    def overhead_bytes(self) -> int:
+        """Of a data packet, beside its payload."""
+        return self.header_bytes + self.congestion.record_bytes
+
+    @property
+    def reply_bytes(self) -> int:
+        """Of an acknowledgement, all told: the record of the way grows it when the padding is used up."""
+        return max(self.ack_bytes, REPLY_HEADER_BYTES + self.congestion.record_bytes)
+
     def marking(self, bits_per_s: int) -> Marking | None:
         """How a port of that rate marks."""
-        slower = [rate for rate in self.ecn if rate <= bits_per_s]
-        return self.ecn[max(slower, default=min(self.ecn))] if self.ecn else None
+        if self.ecn is None:
+            return self.congestion.marking(bits_per_s)
+        return marking_at(bits_per_s, self.ecn) if self.ecn else None

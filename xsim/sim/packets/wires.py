@@ -42,8 +42,8 @@ def wires_of(graph: Graph, settings: Settings) -> Wires:
     links[:, k.BACK] = np.arange(2 * len(cables)) ^ 1
     links[:, k.INTO] = links[links[:, k.BACK], k.OWNER]
     scale = 10**12 // settings.tick_ps
-    links[:, k.DATA_TIME] = (settings.payload_bytes + settings.header_bytes) * 8 * scale // rate
-    links[:, k.ACK_TIME] = settings.ack_bytes * 8 * scale // rate
+    links[:, k.DATA_TIME] = settings.data_bytes * 8 * scale // rate
+    links[:, k.ACK_TIME] = settings.reply_bytes * 8 * scale // rate
     links[:, [k.HEAD, k.URGENT, k.WAKE_ROW]] = -1
     links[:, k.FREE_SERIAL] = -1
     links[:, k.HEADROOM] = [
