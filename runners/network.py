@@ -1,6 +1,7 @@
 """Replay a list of flows, as other simulators read them, on a network.
 
-python -m runners.network topology=ft16.hpcc flows=ring.flows network=flow out=ring.csv
+python -m runners.network topology=ft16.hpcc flows=ring.flows out=ring.csv
+python -m runners.network topology=ft16.hpcc flows=ring.flows network=flow
 """
 
 from __future__ import annotations
@@ -13,24 +14,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from analysis.command import Parser, exits, tell
 from analysis.screen import counted, print_table
+from xsim.errors import SpecError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from runners.replay_options import Options
     from xsim.fabric.flows import FlowList
-    from xsim.sim.replay import Replayed
+    from xsim.fabric.graph import Graph
+    from xsim.sim.packets.flows import Flows
+    from xsim.sim.packets.settings import Settings
 
 __all__ = ["main"]
 
 QUIET_S = 2.0  # what is over by then says nothing on its way
 LINE_EVERY_S = 10.0
+SAID_HOPS = 4 * 10**6  # of packets over links: what more take longer than a few seconds
 PS_PER_NS = 1000
 PS_PER_US = 10**6
 CSV_COLUMNS = ("scenario", "simulator", "flow_id", "src", "dst", "bytes", "start_ns", "fct_ns")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Times:
+    """When N flows began and ended, int64."""
+
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
 
 
 @exits
@@ -58,20 +72,38 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _replayed(options: Options) -> tuple[FlowList, Replayed]:
+def _replayed(options: Options) -> tuple[FlowList, Times]:
     from runners.foreign import named, read_flows, read_topology
-    from xsim.fabric.ecmp import paths_of
-    from xsim.sim.replay import replay
+    from xsim.fabric.hashed_paths import paths_of
+    from xsim.sim.packets.settings import Settings
+    from xsim.sim.replay import as_packets, replay
 
     listed = read_flows(options.flows, options.format)
-    wires = read_topology(options.topology, listed.failures)
-    flows = listed.flows
+    wires, flows = read_topology(options.topology, listed.failures), listed.flows
     with named(options.flows.name):
-        paths, _ = paths_of(wires.graph, flows, wires.preferred)
-    packets = -(-flows.size_bytes // options.payload_bytes)
-    wire_bytes = flows.size_bytes + packets * options.header_bytes
+        there, back = paths_of(wires.graph, flows, wires.preferred)
+    if isinstance(options.model, Settings):
+        with named(options.flows.name):
+            packets = as_packets(flows, there, back)
+        return flows, _packet_by_packet(options.model, wires.graph, flows, packets)
+    headers = -(-flows.size_bytes // options.payload_bytes)
+    wire_bytes = flows.size_bytes + headers * options.header_bytes
     watch = _Watch(len(flows)).show
-    return flows, replay(wires.graph, flows, paths, wire_bytes, options.backend(), options.seed, watch)
+    found = replay(wires.graph, flows, there, wire_bytes, options.model, options.seed, watch)
+    return flows, Times(found.start_ps, found.end_ps)
+
+
+def _packet_by_packet(settings: Settings, graph: Graph, flows: FlowList, packets: Flows) -> Times:
+    from xsim.sim.packets.replay import replay
+
+    if len(flows.after) and flows.awaited == "receiver" and settings.completion == "sender":
+        problem = "the flows wait for last bytes at receivers"
+        raise SpecError("completion", settings.completion, problem, "write completion=receiver")
+    hops = int((-(-flows.size_bytes // settings.payload_bytes) * np.diff(packets.path_ptr)).sum())
+    if hops > SAID_HOPS:
+        tell(f"simulating {hops / 1e6:.0f} million hops of packets")
+    found = replay(graph, packets, settings)
+    return Times(found.start_ps, found.sender_end_ps if settings.completion == "sender" else found.receiver_end_ps)
 
 
 @dataclass(slots=True)
@@ -90,15 +122,14 @@ class _Watch:
             tell(f"[{passed_s:6.1f} s] {ended} of {counted(self.total, 'flow')} done")
 
 
-def _csv(options: Options, flows: FlowList, found: Replayed) -> str:
+def _csv(options: Options, flows: FlowList, found: Times) -> str:
     """A line per flow, in the order of the list."""
-    scenario, simulator = options.flows.stem, f"xsim-{options.network}"
     columns = (flows.number, flows.src, flows.dst, flows.size_bytes, found.start_ps, found.end_ps - found.start_ps)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     for *said, start_ps, took_ps in zip(*(own.tolist() for own in columns), strict=True):
-        writer.writerow([scenario, simulator, *said, _ns(start_ps), _ns(took_ps)])
+        writer.writerow([options.flows.stem, options.simulator, *said, _ns(start_ps), _ns(took_ps)])
     return text.getvalue()
 
 
@@ -107,7 +138,7 @@ def _ns(time_ps: int) -> str:
     return f"{whole}.{rest:03}" if rest else f"{whole}"
 
 
-def _summarise(found: Replayed, wall_s: float) -> None:
+def _summarise(found: Times, wall_s: float) -> None:
     took_ps = found.end_ps - found.start_ps
     names = ("flows", "mean_fct_us", "p50_fct_us", "p99_fct_us", "max_fct_us", "makespan_us", "wall_s")
     if not len(took_ps):
@@ -119,8 +150,6 @@ def _summarise(found: Replayed, wall_s: float) -> None:
 
 def _part(values: NDArray[np.int64], share: float) -> int:
     """The smallest of ``values`` that is not exceeded by this share of them."""
-    import numpy as np
-
     return int(np.quantile(values, share, method="inverted_cdf"))
 
 

@@ -5,84 +5,140 @@ from __future__ import annotations
 import difflib
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
 
 from runners.foreign import FORMATS
 from xsim.errors import SpecError
-from xsim.families import build, defaults, member, names
-from xsim.sim.contracts import NetworkBackend
+from xsim.families import build, defaults, filled, member, names
+
+if TYPE_CHECKING:
+    from xsim.sim.contracts import NetworkBackend
+    from xsim.sim.packets.settings import Settings
 
 __all__ = ["KEYS", "Options", "epilog", "read_options"]
 
+PACKET = "packet"
 KEYS: Mapping[str, str] = {
     "topology": "FILE: links and switches, as HPCC or SimAI (text) or htsim (.topo) write them",
     "flows": "FILE: flows, as HPCC (text) or htsim (.cm) write them, or plain: id src dst bytes start_ns dep",
     "out": "FILE.csv: completion times, one line per flow; without it only the summary is printed",
     "format": f"{', '.join(FORMATS)}: how the flows are written, if that does not show",
-    "network": "how flows share links; its options are set with a dot, network.reuse=false",
+    "network": "how flows share links: packet, or a member of the family, see below (packet)",
     "payload": "bytes of a flow that a full packet carries (1000)",
     "header": "bytes that each packet carries besides (48)",
     "seed": "of what is left to chance (0)",
+    "congestion": "of packets: how senders adapt, see below (none)",
+    "completion": "of packets: sender, whose last acknowledgement ends a flow, or receiver, whose last byte (sender)",
+    "exact": "of packets: true counts time in whole ns as ns-3 does, false in ps (true)",
 }
-_WIDTH = 100
+_OF_PACKETS = ("congestion", "completion", "exact")
+_OWN_KEYS = ("tick_ps", "payload_bytes", "header_bytes", "completion", "seed", "congestion", "ecn")  # of the settings
+_NEEDED = ("topology", "flows")
 _LARGEST = {"payload": 2**20, "header": 10_000, "seed": 10**9}
+_NS_PS = 1000
+_WIDTH = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What was typed; paths exist only when they are read."""
+    """What was typed; the files are still to be read.
+
+    Attributes:
+        model: How flows share links: the settings of packets, or a backend.
+        simulator: What it is called in tables.
+    """
 
     topology: Path
     flows: Path
     out: Path | None
     format: str | None
-    network: str
     payload_bytes: int
     header_bytes: int
     seed: int
-    of_network: Mapping[str, object] = field(default_factory=dict)
-
-    def backend(self) -> NetworkBackend:
-        """The member of the family ``network``, with its options."""
-        found: NetworkBackend = build("network", {"name": self.network, **self.of_network})
-        return found
+    model: Settings | NetworkBackend
+    simulator: str
 
 
 def read_options(words: Sequence[str]) -> Options:
     """The options of ``words``, each ``key=value``. Raises SpecError."""
+    given = _pairs(words)
+    for key in _NEEDED:
+        if key not in given:
+            raise SpecError(key, None, "it is missing", f"write {key}=FILE")
+    if "format" in given:
+        _one_of("format", given["format"], FORMATS)
+    payload_bytes, header_bytes = _whole(given, "payload", 1000, 1), _whole(given, "header", 48, 0)
+    seed, network = _whole(given, "seed", 0, 0), given.get("network", PACKET)
+    if network == PACKET:
+        model: Settings | NetworkBackend = _settings(given, payload_bytes, header_bytes, seed)
+        simulator = f"xsim-{PACKET}-{given.get('congestion', 'none')}{payload_bytes}"
+    else:
+        model, simulator = _backend(given, network), f"xsim-{network}"
+    options = Options(
+        topology=Path(given["topology"]),
+        flows=Path(given["flows"]),
+        out=Path(given["out"]) if "out" in given else None,
+        format=given.get("format"),
+        payload_bytes=payload_bytes,
+        header_bytes=header_bytes,
+        seed=seed,
+        model=model,
+        simulator=simulator,
+    )
+    _check_out(options)
+    return options
+
+
+def _pairs(words: Sequence[str]) -> Mapping[str, str]:
     given: dict[str, str] = {}
     for word in words:
-        key, equals, value = word.partition("=")
-        if not equals or not value:
+        key, _, value = word.partition("=")
+        if not value:
             raise SpecError("command line", word, "it cannot be read", "write key=value; --help lists the keys")
-        if key not in KEYS and not key.startswith("network."):
+        if key not in KEYS and not key.startswith(("network.", "congestion.")):
             near = difflib.get_close_matches(key, KEYS, n=1)
             hint = f"did you mean {near[0]}? " if near else ""
             raise SpecError("command line", word, "there is no such key", f"{hint}the keys are {', '.join(KEYS)}")
         if key in given:
             raise SpecError(key, value, "it is set twice", "set it once")
         given[key] = value
-    for key in ("topology", "flows"):
-        if key not in given:
-            raise SpecError(key, None, "it is missing", f"write {key}=FILE")
-    _one_of("network", given.get("network", "flow"), names("network"))
-    if "format" in given:
-        _one_of("format", given["format"], FORMATS)
-    options = Options(
-        topology=Path(given["topology"]),
-        flows=Path(given["flows"]),
-        out=Path(given["out"]) if "out" in given else None,
-        format=given.get("format"),
-        network=given.get("network", "flow"),
-        payload_bytes=_whole(given, "payload", 1000, 1),
-        header_bytes=_whole(given, "header", 48, 0),
-        seed=_whole(given, "seed", 0, 0),
-        of_network={key.partition(".")[2]: _scalar(value) for key, value in given.items() if "." in key},
+    return given
+
+
+def _settings(given: Mapping[str, str], payload_bytes: int, header_bytes: int, seed: int) -> Settings:
+    from xsim.sim.packets.settings import Settings
+
+    options = _dotted(given, "network")
+    for key in _OWN_KEYS:
+        if key in options:
+            raise SpecError(f"network.{key}", options[key], "it is no option of its own", "--help lists the keys")
+    for key, offered in (("exact", ("true", "false")), ("completion", ("sender", "receiver"))):
+        _one_of(key, given.get(key, offered[0]), offered)
+    return replace(
+        filled(Settings, "network", PACKET, options, kept=_OWN_KEYS),
+        tick_ps=_NS_PS if given.get("exact", "true") == "true" else 1,
+        payload_bytes=payload_bytes,
+        header_bytes=header_bytes,
+        completion=cast(Literal["sender", "receiver"], given.get("completion", "sender")),
+        congestion=build("congestion", {"name": given.get("congestion", "none"), **_dotted(given, "congestion")}),
+        seed=seed,
     )
-    options.backend()
-    _check_out(options)
-    return options
+
+
+def _backend(given: Mapping[str, str], network: str) -> NetworkBackend:
+    _one_of("network", network, (PACKET, *names("network")))
+    for key, value in given.items():
+        if key in _OF_PACKETS or key.startswith("congestion."):
+            raise SpecError(key, value, f"network={network} knows no packets", f"leave it out, or use network={PACKET}")
+    found: NetworkBackend = build("network", {"name": network, **_dotted(given, "network")})
+    return found
+
+
+def _dotted(given: Mapping[str, str], group: str) -> dict[str, object]:
+    """The options of a member."""
+    return {key.partition(".")[2]: _scalar(value) for key, value in given.items() if key.startswith(f"{group}.")}
 
 
 def _one_of(key: str, value: str, offered: Sequence[str]) -> None:
@@ -124,22 +180,25 @@ def _check_out(options: Options) -> None:
 
 
 def epilog() -> str:
-    """All keys, and the networks with their options, for ``--help``."""
-    found = ["keys (key=value):"]
-    found += [_entry(key, text) for key, text in KEYS.items()]
-    found += ["", "networks, and their options as they are if nothing is said:"]
-    for name in names("network"):
-        cls = member("network", name)
-        about = (cls.__doc__ or "").partition("\n")[0]
-        found.append(
-            _entry(name, " ".join([about, *(f"network.{key}={_shown(value)}" for key, value in defaults(cls).items())]))
-        )
+    """All keys, the networks and the congestion controls with their options, for ``--help``."""
+    from xsim.sim.packets.settings import Settings
+
+    found = ["keys (key=value):", *(_entry(key, text) for key, text in KEYS.items()), ""]
+    found += ["networks, and their options as they are if nothing is said:"]
+    own = {field.name: field.default for field in fields(Settings) if field.name not in _OWN_KEYS}
+    found.append(_member("network", PACKET, "Packet by packet, as ns-3 has RDMA hosts and lossless switches.", own))
+    others = [name for name in names("network") if name != PACKET]
+    for family, members in (("network", others), ("congestion", names("congestion"))):
+        found += ["", "congestion controls of packets:"] if family == "congestion" else []
+        for name in members:
+            cls = member(family, name)
+            found.append(_member(family, name, (cls.__doc__ or "").partition("\n")[0], defaults(cls)))
     return "\n".join(found)
 
 
-def _shown(value: object) -> str:
-    """As it is typed."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _member(family: str, name: str, about: str, options: Mapping[str, object]) -> str:
+    shown = (f"{family}.{key}={str(x).lower() if isinstance(x, bool) else x}" for key, x in options.items())
+    return _entry(name, " ".join([about, *shown]))
 
 
 def _entry(name: str, text: str) -> str:

@@ -74,10 +74,51 @@ def test_completion_times_are_written(tmp_path: Path, network: str, capsys: pyte
     assert figures.replace(" ", "").startswith("|3|10.384|10.384|10.384|10.384|31.652|")
 
 
+def test_packets_end_with_their_last_acknowledgement(tmp_path: Path) -> None:
+    """100 packets of 83 ns and one more behind them at the switch, then an acknowledgement of 4 ns: twice 2 us."""
+    rows = replayed(tmp_path, STAR, RING)
+    took_ns = 101 * 83 + 2 * 4 + 4000
+
+    assert {row["simulator"] for row in rows} == {"xsim-packet-none1000"}
+    assert [row["fct_ns"] for row in rows] == [str(took_ns)] * 3
+    assert [row["start_ns"] for row in rows] == ["0", str(took_ns), str(2 * took_ns + 500)]
+
+
+def test_packets_can_be_told_otherwise(tmp_path: Path) -> None:
+    """To the last byte at the receiver, in picoseconds, without pauses, and under another congestion control. The
+    second flow begins behind the acknowledgement of the first."""
+    rows = replayed(tmp_path, STAR, RING, "completion=receiver", "exact=false", "network.pfc=false")
+    marked = replayed(tmp_path, STAR, STARTED, "congestion=dctcp", "congestion.least_mbps=100")
+
+    assert [row["fct_ns"] for row in rows] == ["10467.840", "10472.640", "10467.840"]
+    assert {row["simulator"] for row in marked} == {"xsim-packet-dctcp1000"}
+
+
+@pytest.mark.parametrize("name", ["star3_incast2_1M", "ft16_ring8_1M"])
+def test_the_reference_says_the_same(reference_data: Path, tmp_path: Path, name: str) -> None:
+    folder = reference_data / "netref"
+    out, topology = tmp_path / "out.csv", folder / "scenarios" / f"{name.partition('_')[0]}.hpcc"
+
+    assert main([f"topology={topology}", f"flows={folder / 'scenarios' / f'{name}.flows'}", f"out={out}"]) == 0
+
+    expected = (folder / f"hpcc_nocc1000_{name}.csv").read_text()
+    assert out.read_text() == expected.replace("hpcc-ns3-nocc1000", "xsim-packet-none1000")
+
+
 def test_packets_can_be_larger_and_headers_smaller(tmp_path: Path) -> None:
     rows = replayed(tmp_path, STAR, RING, "payload=9000", "header=52", "network=flow")
 
     assert rows[0]["fct_ns"] == "10049.920"  # 100,624 bytes and two links
+
+
+def test_a_long_replay_of_packets_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runners.network, "SAID_HOPS", 10**5)
+
+    replayed(tmp_path, STAR, "0 0 1 1000000000 0 -1\n", "payload=9000")
+
+    assert capsys.readouterr().err == "simulating 0 million hops of packets\n"
 
 
 def test_every_format_is_recognised(tmp_path: Path) -> None:
@@ -106,7 +147,7 @@ def test_the_same_is_written_again(tmp_path: Path) -> None:
 
 
 def test_an_empty_list_has_an_empty_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert replayed(tmp_path, STAR, "# nothing\n", "format=plain") == []
+    assert replayed(tmp_path, STAR, "# nothing\n", "format=plain", "network=flow") == []
     assert capsys.readouterr().out == "no flows\n"
 
 
@@ -141,9 +182,32 @@ def test_a_long_replay_says_how_far_it_is(
         (["topology=net", "flows=ring", "format=ns3"], "error: format = 'ns3': there is no such option; choose one of"),
         (["topology=net", "flows=loop"], "error: loop flow 1 = 'after': it waits for its own end"),
         (["topology=net", "flows=far"], "error: far flow 4 = 9: it is no host: there are 4 vertices"),
+        (
+            ["topology=net", "flows=ring", "congestion=bbr"],
+            "error: congestion = 'bbr': there is no such option",
+        ),
+        (
+            ["topology=net", "flows=ring", "congestion.gain=0.5"],
+            "error: congestion.gain = 0.5: none has no such",
+        ),
+        (["topology=net", "flows=ring", "network.pfc=2"], "error: network.pfc = 2: this option does not take it"),
+        (["topology=net", "flows=ring", "network.seed=2"], "error: network.seed = 2: it is no option of its own"),
+        (["topology=net", "flows=ring", "exact=1"], "error: exact = '1': there is no such option; choose one of true"),
+        (["topology=net", "flows=ring", "network=flow", "exact=true"], "error: exact = 'true': network=flow knows no"),
+        (["topology=tree", "flows=barrier"], "error: barrier flow 3 = 'after 2 others': among packets, a flow waits"),
+        (
+            ["topology=tree", "flows=received"],
+            "error: completion = 'sender': the flows wait for last bytes at",
+        ),
         (["topology=net", "flows=ring", "network=fluid"], "error: network = 'fluid': there is no such option"),
-        (["topology=net", "flows=ring", "network.reuse=1"], "error: network.reuse = 1: this option does not take it"),
-        (["topology=net", "flows=ring", "network.fast=1"], "error: network.fast = 1: flow has no such option"),
+        (
+            ["topology=net", "flows=ring", "network=flow", "network.reuse=1"],
+            "error: network.reuse = 1: this option does",
+        ),
+        (
+            ["topology=net", "flows=ring", "network=flow", "network.fast=1"],
+            "error: network.fast = 1: flow has no such",
+        ),
         (["topology=net", "flows=ring", "payload=0"], "error: payload = '0': it is no whole number from 1 to"),
         (["topology=net", "flows=ring", "seed=-1"], "error: seed = '-1': it is no whole number from 0 to"),
         (
@@ -162,6 +226,10 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
     words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = {"net": STAR, "ring": RING, "matrix": MATRIX, "long": "1 0 1 100000\n"}
+    barrier = "0->1 id 1 start 0 size 9 send_done_trigger 1\n1->2 id 2 start 0 size 9 send_done_trigger 1\n"
+    barrier += "2->3 id 3 trigger 1 size 9\ntrigger id 1 barrier count 2\n"
+    files |= {"tree": TREE, "barrier": f"Nodes 4\nConnections 3\nTriggers 1\n{barrier}"}
+    files |= {"received": MATRIX.replace("send_done", "recv_done")}
     files |= {"loop": "1 0 1 1 0 2\n2 1 0 1 0 1\n", "far": RING + "4 0 9 1 0 -1\n"}
     for name, text in files.items():
         (tmp_path / name).write_text(text)
@@ -181,6 +249,6 @@ def test_the_help_lists_all_keys(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
 
     shown = capsys.readouterr().out
-    for key in ("topology", "flows", "out", "format", "network", "payload", "header", "seed"):
+    for key in ("topology", "flows", "out", "format", "network", "payload", "header", "seed", "congestion", "exact"):
         assert f"\n  {key}: " in shown
     assert "network.reuse=true" in shown

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 
 from tests.interop.examples import barriers, chains
-from xsim.fabric.ecmp import paths_of
 from xsim.fabric.flows import FlowList
 from xsim.fabric.graph import Cable, Graph
+from xsim.fabric.hashed_paths import paths_of
 from xsim.interop import flows as plain
 from xsim.interop import hpcc
 from xsim.sim.contracts import NetworkBackend

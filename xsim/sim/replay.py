@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from xsim.fabric.ecmp import Paths
+from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric, Link
 from xsim.fabric.flows import FlowList
 from xsim.fabric.graph import Graph
+from xsim.fabric.hashed_paths import Paths
 from xsim.fabric.transfers import COLUMNS, PAYLOAD_PPM, Row, TransferGraph, graph_of
 from xsim.sim.contracts import NetworkBackend, NetworkStats
+from xsim.sim.packets.flows import Flows
 
-__all__ = ["Replayed", "replay"]
+__all__ = ["Replayed", "as_packets", "replay"]
 
 Ints = NDArray[np.int64]
 
@@ -73,6 +75,22 @@ def replay(
         watch(ended)
     assert ended == len(flows), "no flow waits for its own end"
     return Replayed(_starts_ps(flows, end_ps), end_ps, network.stats())
+
+
+def as_packets(flows: FlowList, there: Paths, back: Paths) -> Flows:
+    """The flows as the packet simulation takes them, with the paths of their data and of their acknowledgements.
+
+    Raises:
+        SpecError: A flow waits for several others.
+    """
+    waits = np.diff(flows.after_ptr)
+    for row in np.flatnonzero(waits > 1)[:1].tolist():
+        problem, fix = "among packets, a flow waits for one other", "replay it on another network"
+        raise SpecError(f"flow {flows.number[row]}", f"after {waits[row]} others", problem, fix)
+    after = np.full(len(flows), -1)
+    after[waits > 0] = flows.after
+    columns = (flows.src, flows.dst, flows.size_bytes, flows.start_ps, after)
+    return Flows(*columns, there.ptr, there.links, back.ptr, back.links)
 
 
 def _fabric(graph: Graph, flows: FlowList, paths: Paths) -> Fabric:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.interop.examples import chains, crossed
 from xsim.errors import SpecError
-from xsim.fabric.ecmp import Paths, murmur3_32, paths_of
 from xsim.fabric.flows import FlowList
 from xsim.fabric.graph import Cable, Graph
+from xsim.fabric.hashed_paths import Paths, murmur3_32, paths_of
 from xsim.interop import flows as plain
 from xsim.interop import hpcc, simai
 
