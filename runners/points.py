@@ -14,6 +14,7 @@ from runners.grid import Choice, Grid, expand, grid_from_plain, pin
 from runners.inputs import INPUT_KEYS, code_hash, key_of, read, resolved
 from runners.settings import SETTING_KEYS, Settings
 from runners.titles import title
+from runners.user_files import with_texts
 from xsim.errors import SpecError
 from xsim.families import FAMILIES
 
@@ -198,7 +199,7 @@ def _point(
     groups = _members(named) | {key: value for key, value in choice.items() if key in options.LABELS}
     more = {key.removeprefix("+"): value for key, value in choice.items() if key not in options.LABELS}
     chosen = [Setting(k.removeprefix("+"), (v,), "add" if k[0] == "+" else "set") for k, v in choice.items()]
-    config = composer.joined(base, groups, [*values, *(s for s in chosen if s.key in more)])
+    config = with_texts(composer.joined(base, groups, [*values, *(s for s in chosen if s.key in more)]))
     labels = {label: _name(groups.get(label, named.get(label))) for label in options.LABELS}
     plain = {key: config.get(key) for key in INPUT_KEYS}
     if labels["planner"] != "given":  # the only planner that reads a deployment

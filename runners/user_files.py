@@ -1,11 +1,13 @@
-"""A user's config folder is checked before Hydra reads it: plain YAML under names of its own.
+"""Files of a user's own: config folders, checked before Hydra reads them, and files that options name.
 
-Hydra would take the built-in option of two with one name, and its reader runs out of stack or time on some files.
+A config folder holds plain YAML under names of its own: Hydra would take the built-in option of two with one name, and
+its reader runs out of stack or time on some files. What other files hold becomes part of the config, and so of a run's
+key and of what a worker is sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from runners import options
@@ -13,8 +15,9 @@ from xsim import families
 from xsim.errors import SpecError
 from xsim.spec.yaml_text import load
 
-__all__ = ["check_user_files"]
+__all__ = ["check_user_files", "with_texts"]
 
+MOST_BYTES = 2**26  # of a file that an option names
 LEVELS = 40  # of nesting; a cluster has 6, and what reads it needs some calls per level
 
 
@@ -30,6 +33,33 @@ def check_user_files(folders: Sequence[Path]) -> None:
         for group, path in _files(folder):
             _check_name(group, path, (options.CONF, *folders[:position]))
             _check_text(path)
+
+
+def with_texts(config: Mapping[str, object]) -> dict[str, object]:
+    """``config`` in which members that name a file by their option ``path`` have in ``text`` what it holds instead.
+
+    Raises:
+        SpecError: There is no such file, it is no text or too large, or there is a text already.
+    """
+    return {group: _with_text(group, node) if isinstance(node, dict) else node for group, node in config.items()}
+
+
+def _with_text(group: str, node: dict[str, object]) -> dict[str, object]:
+    if group not in families.FAMILIES or not node.get("path") or "text" not in node:
+        return node
+    field, path = f"{group}.path", Path(str(node["path"]))
+    if node["text"]:
+        raise SpecError(f"{group}.text", node["text"], f"{field} says where it stands", "write one of the two")
+    try:
+        data = path.read_bytes()
+        if len(data) > MOST_BYTES:
+            raise SpecError(field, str(path), f"the file has more than {MOST_BYTES} bytes", "name a smaller one")
+        return node | {"path": "", "text": data.decode()}
+    except UnicodeDecodeError as error:
+        problem = f"it is no text: {error.reason} at byte {error.start}"
+        raise SpecError(field, str(path), problem, "save it as UTF-8") from None
+    except OSError as error:
+        raise SpecError(field, str(path), str(error.strerror), "name a readable file") from None
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:

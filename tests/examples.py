@@ -12,6 +12,7 @@ from typing import TypeVar
 import yaml
 from hypothesis import strategies as st
 
+from tests.topologies import fitting
 from xsim.experiment import Experiment
 from xsim.fabric.topology.rail import Rail
 from xsim.families import build, names
@@ -88,8 +89,9 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
     scenario = Scenario(cluster=draw(_clusters()), model=model, batch=plan.samples, deployment=plan)
     chosen = {family: draw(st.sampled_from(names(family))) for family in ("reshard", "collective", "topology")}
     chosen |= {"schedule": schedule, "network": network}
-    members = {family: build(family, {"name": name}) for family, name in chosen.items()}
-    if chosen["topology"] == "rail":
+    topology = fitting(chosen.pop("topology"), scenario.cluster)
+    members = {family: build(family, {"name": name}) for family, name in chosen.items()} | {"topology": topology}
+    if isinstance(topology, Rail):
         members["topology"] = Rail(pxn=draw(st.booleans()))
     return Experiment(scenario=scenario, **members)
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 
 from tests.account_checker import check_account
 from tests.examples import TINY, experiments, load, scenario
+from tests.topologies import TOPOLOGIES
 from xsim.errors import PlanError, SpecError
 from xsim.experiment import DoesNotFitError, Experiment, Result, run
 from xsim.families import build, names
@@ -52,7 +53,7 @@ def _shallow(question: Scenario) -> Scenario:
 
 SMALL = _shallow(FIG4)
 
-SWITCHED = ("reshard", "collective", "schedule", "network", "topology")
+SWITCHED = ("reshard", "collective", "schedule", "network")
 
 
 def all_pairs(families: Sequence[str]) -> list[tuple[str, ...]]:
@@ -63,23 +64,34 @@ def all_pairs(families: Sequence[str]) -> list[tuple[str, ...]]:
         for x, y in itertools.product(names(a), names(b))
     }
 
-    def covered(choice: Sequence[str]) -> set[frozenset[tuple[str, str]]]:
-        chosen = zip(families, choice, strict=True)
-        return {frozenset(pair) for pair in itertools.combinations(chosen, 2)} & open_pairs
-
     choices = []
     while open_pairs:
-        best = max(itertools.product(*map(names, families)), key=lambda choice: len(covered(choice)))
-        choices.append(best)
-        open_pairs -= covered(best)
+        choice = dict(min(map(sorted, open_pairs)))
+        for family in families:
+            if family not in choice:
+                fresh = {
+                    name: sum(frozenset((other, (family, name))) in open_pairs for other in choice.items())
+                    for name in names(family)
+                }
+                choice[family] = max(fresh, key=fresh.__getitem__)
+        choices.append(tuple(choice[family] for family in families))
+        open_pairs -= {frozenset(pair) for pair in itertools.combinations(choice.items(), 2)}
     return choices
 
 
-@pytest.mark.parametrize("choice", all_pairs(SWITCHED), ids="-".join)
-def test_every_pair_of_members_finishes_and_is_accounted_for(choice: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("choice", "topology"),
+    [
+        pytest.param(*one, id="-".join((*one[0], one[1])))
+        for one in zip(all_pairs(SWITCHED), itertools.cycle(TOPOLOGIES))
+    ],
+)
+def test_every_pair_of_members_finishes_and_is_accounted_for(choice: tuple[str, ...], topology: str) -> None:
+    """The pairs of four families, on one topology after another."""
     members = {family: build(family, {"name": name}) for family, name in zip(SWITCHED, choice, strict=True)}
 
-    result = run(Experiment(scenario=SMALL, memory="report", verify=True, **members))
+    wired = TOPOLOGIES[topology]
+    result = run(Experiment(scenario=SMALL, memory="report", verify=True, topology=wired, **members))
 
     check_account(result.workload, result.timeline)
     assert result.account.causes_ps.sum(axis=1).tolist() == [result.timeline.makespan_ps] * 10

@@ -11,10 +11,10 @@ import pytest
 
 from tests.fabric.test_topologies import NVLINK, cluster, host
 from tests.sim.traffic import all_reduce, point_to_point
+from tests.topologies import TOPOLOGIES
 from xsim.fabric.fabric import Topology
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.fabric.topology.rail import Rail
-from xsim.families import members
 from xsim.sim.network.flow import Flow
 from xsim.spec.cluster import ClusterSpec, DeviceSlot
 
@@ -97,7 +97,7 @@ def test_thousands_of_small_graphs(benchmark: Any, gap_ps: int) -> None:
 
 
 @pytest.mark.benchmark(group="wiring")
-@pytest.mark.parametrize("topology", [pytest.param(cls(), id=name) for name, cls in members("topology")])
+@pytest.mark.parametrize("topology", [pytest.param(each, id=name) for name, each in TOPOLOGIES.items()])
 def test_wires_of_16384_devices(benchmark: Any, topology: Topology) -> None:
     fabric = benchmark.pedantic(topology.build, (hosts(2048),), rounds=3)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.plan.toy import cluster, with_trees
 from tests.strategies import RANKS, SITE, WiredSite, disjoint_layouts, overlapping_layouts, with_rings
+from tests.topologies import TOPOLOGIES
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.families import members
@@ -23,7 +24,7 @@ from xsim.plan.shards import shard_layout
 EACH = pytest.mark.parametrize("strategy", [pytest.param(cls(), id=name) for name, cls in members("reshard")])
 
 HOSTS = (4, 1, 8, 2, 1, 8, 3, 5, 8)
-FABRICS: dict[str, Fabric] = {name: cls().build(cluster(*HOSTS)) for name, cls in members("topology")}
+FABRICS: dict[str, Fabric] = {name: each.build(cluster(*HOSTS)) for name, each in TOPOLOGIES.items()}
 FABRICS["trees"] = OneSwitch().build(with_trees(cluster(*HOSTS)))
 assert sum(HOSTS) == RANKS
 

@@ -13,13 +13,20 @@ from hypothesis import strategies as st
 
 from tests.examples import load
 from tests.sim.traffic import point_to_point
+from tests.topologies import TOPOLOGIES
 from xsim.errors import SpecError
+from xsim.fabric.ecmp import ecmp
 from xsim.fabric.fabric import Fabric, Topology
+from xsim.fabric.scale_out import nics_of
 from xsim.fabric.topology.clos import Clos
+from xsim.fabric.topology.dragonfly import Dragonfly
+from xsim.fabric.topology.fat_tree import FatTree
+from xsim.fabric.topology.jellyfish import Jellyfish
+from xsim.fabric.topology.multi_plane import MultiPlane
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.fabric.topology.rail import Rail
-from xsim.fabric.wiring import nics_of, spine_of
-from xsim.families import members
+from xsim.fabric.topology.torus import Torus
+from xsim.fabric.topology.two_datacenters import TwoDatacenters
 from xsim.spec.cluster import (
     ClusterSpec,
     DeviceSlot,
@@ -34,7 +41,22 @@ from xsim.spec.cluster import (
     ScaleUpKind,
 )
 
-EACH = pytest.mark.parametrize("topology", [pytest.param(cls(), id=name) for name, cls in members("topology")])
+EACH = pytest.mark.parametrize("topology", [pytest.param(each, id=name) for name, each in TOPOLOGIES.items()])
+VARIANTS = pytest.mark.parametrize(
+    "topology",
+    [
+        *TOPOLOGIES.values(),
+        Rail(pxn=True),
+        FatTree(k=8, pod_aggregations=3, aggregation_cores=1, oversubscription=2),
+        Torus(sizes=(2, 0, 2)),
+        Dragonfly(nics=1, routers=3, global_links=3),
+        Dragonfly(nics=1, routers=2, global_links=6, routing="valiant"),
+        Jellyfish(seed=3),
+        TwoDatacenters(hosts=1),
+        MultiPlane(planes=1),
+    ],
+    ids=str,
+)
 
 
 def link(bandwidth: float, latency_ps: int) -> LinkSpec:
@@ -133,12 +155,60 @@ def test_every_pair_has_a_path_that_leaves_and_arrives(topology: Topology) -> No
             assert names(fabric, src, dst)[0].startswith(f"rank{src} ->")
             assert names(fabric, src, dst)[-1].endswith(f"-> rank{dst}")
             if fabric.hosts[src] != fabric.hosts[dst]:
+                while kinds[0] == "scale_up":
+                    kinds.pop(0)
+                while kinds[-1] == "scale_up":
+                    kinds.pop()
                 assert kinds in (["pcie", "nic", "pcie"], ["pcie", "nic", "spine", "nic", "pcie"])
             else:
                 assert kinds in (["scale_up"], ["pcie"])
 
 
-@pytest.mark.parametrize("topology", [*(cls() for _, cls in members("topology")), Rail(pxn=True)], ids=str)
+def ways(fabric: Fabric, src: int, dst: int) -> list[tuple[int, ...]]:
+    """The route of a pair and all that may be chosen instead of it."""
+    return [fabric.route(src, dst), *(fabric.route(src, dst, n) for n in range(fabric.choices(src, dst)))]
+
+
+@VARIANTS
+@given(draw=st.data())
+def test_every_choice_is_a_way_that_comes_by_no_vertex_twice(topology: Topology, draw: st.DataObject) -> None:
+    """And a hash takes one of them. A NIC is in its PCIe switch: between the two there is no link."""
+    hardware = draw.draw(clusters())
+    fabric = topology.build(hardware)
+    kinds, pcie = fabric.vertices, ("pcie", "nic")
+
+    for src, dst in product(range(hardware.ranks), repeat=2):
+        route, *choices = ways(fabric, src, dst)
+        assert route in choices
+        assert len(set(choices)) == len(choices) == fabric.choices(src, dst)
+        for way in choices:
+            starts, ends = fabric.start[list(way)].tolist(), fabric.end[list(way)].tolist()
+            assert [src, *ends][-1] == dst
+            assert [*starts, dst][0] == src
+            assert len(set(starts)) == len(starts)
+            for end, start in zip(ends, starts[1:], strict=False):
+                assert end == start or {kinds[end], kinds[start]} == set(pcie)
+    for number, link in enumerate(fabric.links):
+        between = {kinds[fabric.start[number]], kinds[fabric.end[number]]}
+        assert (link.kind == "nic") == (between == {"nic", "switch"})
+        assert (link.kind == "spine") == (between == {"switch"})
+        assert link.kind != "scale_up" or between <= {"device", "scale_up"}
+        assert link.kind != "pcie" or between <= {"device", "pcie"}
+
+
+@VARIANTS
+def test_a_group_of_a_switch_hangs_on_the_switch(topology: Topology) -> None:
+    fabric = topology.build(UNLIKE)
+    group = fabric.switch_for((6, 7, 12))
+    assert group is not None
+    (up,), (down,) = fabric.route(7, group), fabric.route(group, 12)
+
+    assert fabric.vertices[group] == "multicast"
+    assert fabric.vertices[fabric.end[up]] == "scale_up"
+    assert fabric.end[up] == fabric.start[down]
+
+
+@VARIANTS
 @given(draw=st.data())
 def test_a_gate_is_what_all_routes_to_other_hosts_have_in_common(topology: Topology, draw: st.DataObject) -> None:
     hardware = draw.draw(clusters())
@@ -151,8 +221,8 @@ def test_a_gate_is_what_all_routes_to_other_hosts_have_in_common(topology: Topol
             between = route[len(start.out) : len(route) - len(end.into)]
             assert route == (*start.out, *between, *end.into)
             if start.up or start.leaf != end.leaf:
-                assert len(between) == (0 if start.leaf == end.leaf else 2)
-                assert not between or (between[0] in start.up and between[1] in end.down)
+                assert len(between) >= 2 if start.leaf != end.leaf else not between
+                assert not between or (between[0] in start.up and between[-1] in end.down)
 
 
 @EACH
@@ -421,11 +491,11 @@ def test_a_full_mesh_and_other_domains_have_no_switch() -> None:
 
 
 def test_ecmp_spreads_pairs_evenly_and_always_alike() -> None:
-    chosen = Counter(spine_of(src, dst, 8) for src in range(64) for dst in range(64) if src != dst)
+    chosen = Counter(ecmp(src, dst, 8) for src in range(64) for dst in range(64) if src != dst)
 
     assert sorted(chosen) == list(range(8))
     assert max(chosen.values()) < 1.15 * 64 * 63 / 8
-    assert [spine_of(0, dst, 4) for dst in range(1, 9)] == [3, 1, 0, 3, 0, 1, 0, 3]
+    assert [ecmp(0, dst, 4) for dst in range(1, 9)] == [3, 1, 0, 3, 0, 1, 0, 3]
 
 
 def test_links_of_a_graph_are_those_of_its_rows() -> None:

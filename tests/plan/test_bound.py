@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tests.plan.toy import GB_PER_S, US, cluster, with_trees
 from tests.strategies import FABRIC, RANKS, WiredSite, disjoint_layouts, overlapping_layouts
+from tests.topologies import TOPOLOGIES
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.topology.clos import Clos
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.fabric.topology.rail import Rail
-from xsim.families import members
 from xsim.plan.bound import Bounds, move_bound_ps, reduce_bound_ps
 from xsim.plan.collective.nvls import Nvls
 from xsim.plan.comm import Collective
@@ -177,7 +177,7 @@ def test_wires_that_promise_nothing_bound_nothing_between_hosts() -> None:
 
 
 HOSTS = (4, 4, 4, 4, 8, 8, 1, 1, 1, 5)
-ALIKE = {name: cls().build(cluster(*HOSTS)) for name, cls in members("topology")} | {
+ALIKE = {name: each.build(cluster(*HOSTS)) for name, each in TOPOLOGIES.items()} | {
     "trees": OneSwitch().build(with_trees(cluster(*HOSTS))),
     "relayed": Rail(pxn=True).build(cluster(*HOSTS)),
 }

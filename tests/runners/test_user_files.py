@@ -9,7 +9,11 @@ import pytest
 from runners import run
 from runners.cli import read_command
 from runners.options import CONF
+from runners.points import Point, plan_single
+from tests.examples import load
+from tests.topologies import hpcc_text
 from xsim.errors import SpecError
+from xsim.spec.cluster import ClusterSpec
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 10))
 
@@ -98,3 +102,35 @@ def test_a_name_belongs_to_one_option(tmp_path: Path) -> None:
         with pytest.raises(SpecError, match=f"{path} = .*{built_in}"):
             read_command(words, "")
         path.unlink()
+
+
+def on_file(path: Path, *words: str) -> Point:
+    return plan_single(read_command(["topology=file", f"topology.path={path}", *words], "")).points[0]
+
+
+def test_a_run_is_known_by_what_a_file_holds_not_by_where_it_lies(tmp_path: Path) -> None:
+    text = hpcc_text(load(ClusterSpec, "fig4"))
+    point = on_file(write(tmp_path, "a.topo", text.encode()))
+
+    assert point.config["topology"] == {"name": "file", "path": "", "text": text}
+    assert point.choice == f"topology.path={tmp_path / 'a.topo'}"
+    assert on_file(write(tmp_path, "other/b.topo", text.encode())).key == point.key
+    assert on_file(write(tmp_path, "a.topo", text.replace("500ns", "600ns").encode())).key != point.key
+
+
+@pytest.mark.parametrize(
+    ("data", "word", "message"),
+    [
+        (None, "", "topology.path = '.*a.topo': No such file or directory; name a readable file"),
+        (b"\xff", "", "topology.path = '.*a.topo': it is no text: invalid start byte at byte 0; save it as UTF-8"),
+        (b"3 1 2", "topology.text=x", "topology.text = 'x': topology.path says where it stands; write one of the two"),
+        (b"3 1 x", "", r"topology.text\[line 1\] = 'x': it is no link_num; write a whole number up to 8388608"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_before_anything_runs(
+    tmp_path: Path, data: bytes | None, word: str, message: str
+) -> None:
+    path = tmp_path / "a.topo" if data is None else write(tmp_path, "a.topo", data)
+
+    with pytest.raises(SpecError, match=message):
+        on_file(path, *[word] * bool(word))

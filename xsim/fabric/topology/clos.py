@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from xsim.fabric.fabric import Fabric
-from xsim.fabric.wiring import Leaves, ports, wire
+from xsim.fabric.scale_out import leaf_spine, ports
+from xsim.fabric.wiring import wire
 from xsim.spec.checks import plausible
 from xsim.spec.cluster import ClusterSpec
 
@@ -38,4 +39,4 @@ class Clos:
                 below[tor] += port.nic.bandwidth_bytes_per_s
             width = self.oversubscription * out.spines
             uplinks = [replace(out.uplink, bandwidth_bytes_per_s=nics / width) for nics in below]
-        return wire(cluster, Leaves([f"tor{tor}" for tor in range(tors)], tor_of_port, uplinks, out.spines))
+        return wire(cluster, leaf_spine([f"tor{tor}" for tor in range(tors)], tor_of_port, uplinks, out.spines))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xsim.fabric.fabric import Fabric
-from xsim.fabric.wiring import Leaves, ports, wire
+from xsim.fabric.scale_out import leaf_spine, ports
+from xsim.fabric.wiring import wire
 from xsim.spec.cluster import ClusterSpec
 
 __all__ = ["OneSwitch"]
@@ -17,4 +18,4 @@ class OneSwitch:
 
     def build(self, cluster: ClusterSpec) -> Fabric:
         leaf_of_port = [0] * len(ports(cluster))
-        return wire(cluster, Leaves(["switch"], leaf_of_port, [cluster.scale_out.uplink], spines=0))
+        return wire(cluster, leaf_spine(["switch"], leaf_of_port, [cluster.scale_out.uplink], spines=0))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xsim.fabric.fabric import Fabric, Gate
-from xsim.fabric.wiring import Leaves, nics_of, ports, wire
+from xsim.fabric.fabric import Fabric, Gate, Route
+from xsim.fabric.scale_out import leaf_spine, nics_of, ports
+from xsim.fabric.wiring import wire
 from xsim.spec.cluster import ClusterSpec
 
 __all__ = ["Rail"]
@@ -37,11 +38,11 @@ class Rail:
         segments = 1 + every[-1].host // out.hosts_per_tor
         rail_of_port = [port.host // out.hosts_per_tor * rails + port.index for port in every]
         names = [f"segment{segment}.rail{rail}" for segment in range(segments) for rail in range(rails)]
-        fabric = wire(cluster, Leaves(names, rail_of_port, [out.uplink] * len(names), out.spines))
+        fabric = wire(cluster, leaf_spine(names, rail_of_port, [out.uplink] * len(names), out.spines))
         if not self.pxn:
             return fabric
         relayed = _relayed(fabric, cluster)
-        return replace(fabric, router=relayed, gates=relayed.gate)
+        return replace(fabric, router=relayed, alternatives=relayed, gates=relayed.gate)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,45 +50,52 @@ class _Relayed:
     """The router that goes by way of a rank of the own host to another rail.
 
     Attributes:
-        straight, gates: The router without a relay, and the gates of its routes.
-        hosts, rails: Of each rank.
+        straight: The fabric without a relay.
+        rails: Of each rank.
         count: How many rails there are.
         on_rail: Ranks of each (host, rail).
-        scale_up: Of each link whether it is of the scale-up fabric.
     """
 
-    straight: Callable[[int, int], tuple[int, ...]]
-    gates: Callable[[int], Gate]
-    hosts: Sequence[int]
+    straight: Fabric
     rails: Sequence[int]
     count: int
     on_rail: Mapping[tuple[int, int], Sequence[int]]
-    scale_up: Sequence[bool]
 
-    def __call__(self, src: int, dst: int) -> tuple[int, ...]:
-        if max(src, dst) >= len(self.hosts) or self.hosts[src] == self.hosts[dst] or self.rails[src] == self.rails[dst]:
-            return self.straight(src, dst)
-        relays = self.on_rail.get((self.hosts[src], self.rails[dst]), ())
-        for number in range(len(relays)):
-            relay = relays[(dst + number) % len(relays)]  # several ranks of a NIC take turns by target
-            if self._reaches(src, relay):
-                return self.straight(src, relay) + self.straight(relay, dst)
-        return self.straight(src, dst)
+    def __call__(self, src: int, dst: int) -> Route:
+        relay = self._relay(src, dst)
+        return self.straight.route(src, relay) + self.straight.route(relay, dst)
+
+    def choices(self, src: int, dst: int) -> int:
+        return self.straight.choices(self._relay(src, dst), dst)
+
+    def chosen(self, src: int, dst: int, choice: int) -> Route:
+        relay = self._relay(src, dst)
+        return self.straight.route(src, relay) + self.straight.route(relay, dst, choice)
 
     def gate(self, rank: int) -> Gate:
         """A relay is on the host of the sender: routes end as straight ones do, but begin with the way to any relay.
 
         Which leaf they pass depends on the target.
         """
-        host, rail = self.hosts[rank], self.rails[rank]
+        host, rail = self.straight.hosts[rank], self.rails[rank]
         others = (
             relay for other in range(self.count) if other != rail for relay in self.on_rail.get((host, other), ())
         )
-        straight = self.gates(rank)
+        straight = self.straight.gate(rank)
         return Gate(() if any(self._reaches(rank, relay) for relay in others) else straight.out, straight.into)
 
+    def _relay(self, src: int, dst: int) -> int:
+        """The rank from which ``src`` sends to ``dst``: itself, unless it is one of its host on the rail of ``dst``."""
+        hosts = self.straight.hosts
+        if max(src, dst) >= len(hosts) or hosts[src] == hosts[dst] or self.rails[src] == self.rails[dst]:
+            return src
+        relays = self.on_rail.get((hosts[src], self.rails[dst]), ())
+        turns = (relays[(dst + number) % len(relays)] for number in range(len(relays)))  # of a NIC, by target
+        return next((relay for relay in turns if self._reaches(src, relay)), src)
+
     def _reaches(self, src: int, relay: int) -> bool:
-        return all(self.scale_up[link] for link in self.straight(src, relay))
+        """Whether a scale-up fabric joins the two."""
+        return all(self.straight.links[link].kind == "scale_up" for link in self.straight.route(src, relay))
 
 
 def _relayed(fabric: Fabric, cluster: ClusterSpec) -> _Relayed:
@@ -95,5 +103,4 @@ def _relayed(fabric: Fabric, cluster: ClusterSpec) -> _Relayed:
     on_rail: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for rank, at in enumerate(zip(fabric.hosts, rails, strict=True)):
         on_rail[at].append(rank)
-    scale_up = [link.kind == "scale_up" for link in fabric.links]
-    return _Relayed(fabric.router, fabric.gates, fabric.hosts, rails, 1 + max(rails), dict(on_rail), scale_up)
+    return _Relayed(fabric, rails, 1 + max(rails), dict(on_rail))
