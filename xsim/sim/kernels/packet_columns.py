@@ -10,7 +10,7 @@ members   1-D      first the flows that each host port serves in turn, then the 
 wheel     1-D      heads of the buckets, then one bit per bucket that is not empty
 bucket    2 x R    the open bucket: keys and rows, the next one last
 heap      3 x R    times, numbers and rows of the events that the wheel does not hold
-sim       1-D      ``NOW`` .. ``REPACED``: the state of the whole, and its settings
+sim       1-D      ``NOW`` .. ``BELOW``: the state of the whole, and its settings
 """
 
 from __future__ import annotations
@@ -71,10 +71,11 @@ WHEEL = BUCKETS + BUCKETS // 64
 # TURN: number of the event in hand. CURSOR: the open bucket. LEFT: entries in it. ROWS_FREE: head of the list of free
 # rows. UNFINISHED: flows. MARGIN: rows that one event may take. SCALE: ticks per second. CONTROLLED: whether there is a
 # congestion control. RECORDED: whether packets record their way. WINDOW_FOLLOWS: the window shrinks with the rate.
-# REPACED: a new rate holds for the pause after the last packet already.
+# REPACED: a new rate holds for the pause after the last packet already. BELOW: 1 if what lasts a whole number of ticks
+# is taken to last one less, see ``wires``.
 NOW, TURN, ISSUED, CURSOR, LEFT, HEAPED, ROWS_FREE, ROWS_LEFT, EVENTS, UNFINISHED, MARGIN = range(11)
 WIDTH, SCALE, PAYLOAD, HEADER, ACK_SIZE, PFC_SIZE, ACK_EVERY, PFC, RESERVE, RESUME_GAP = range(11, 21)
-GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED = range(21, 27)
+GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED, BELOW = range(21, 28)
 SIM_COLUMNS = 32
 
 # What ``run`` answers.

@@ -12,6 +12,7 @@ from xsim.sim.kernels.packet_clock import new_row, schedule
 from xsim.sim.kernels.packet_columns import (
     ALARM,
     AVAILABLE,
+    BELOW,
     FLOW,
     FLOW_RATE,
     KIND,
@@ -82,7 +83,7 @@ def _pace(
 ) -> None:
     """Let the flow go on at ``rate``, from its last packet if that is the rule."""
     if sim[REPACED]:
-        bits = flows[flow, LAST_SIZE] * 8 * sim[SCALE]
+        bits = flows[flow, LAST_SIZE] * 8 * sim[SCALE] - sim[BELOW]
         flows[flow, AVAILABLE] += bits // rate - bits // flows[flow, FLOW_RATE]
         row = links[link, WAKE_ROW]
         if row >= 0 and flows[flow, AVAILABLE] < rows[row, TIME]:

@@ -17,6 +17,7 @@ from xsim.sim.kernels.packet_columns import (
     AWAITED,
     BEGAN,
     BEGIN,
+    BELOW,
     BYTES_PER_ROUND,
     CONTROLLED,
     DATA,
@@ -136,7 +137,7 @@ def send_turn(
     if sim[RECORDED]:
         seen[row, SENT_AT], seen[row, HOPS_SEEN] = sim[NOW], 0
     transmit(row, link, rows, links, wheel, heap, sim)
-    flows[flow, AVAILABLE] = sim[NOW] + size * 8 * sim[SCALE] // flows[flow, FLOW_RATE]
+    flows[flow, AVAILABLE] = sim[NOW] + (size * 8 * sim[SCALE] - sim[BELOW]) // flows[flow, FLOW_RATE]
 
 
 @kernel

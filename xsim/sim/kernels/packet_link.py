@@ -16,6 +16,7 @@ from xsim.sim.kernels.packet_columns import (
     ACK_TIME,
     BACK,
     BACKLOG,
+    BELOW,
     BYTES,
     DATA,
     DATA_TIME,
@@ -105,7 +106,7 @@ def transmit(row: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: In
     elif size == sim[ACK_SIZE]:
         lasts = links[link, ACK_TIME]
     else:
-        lasts = size * 8 * sim[SCALE] // links[link, RATE]
+        lasts = (size * 8 * sim[SCALE] - sim[BELOW]) // links[link, RATE]
     free_at, number = sim[NOW] + lasts, sim[ISSUED]
     sim[ISSUED] = number + 2
     links[link, FREE_AT], links[link, FREE_SERIAL] = free_at, number

@@ -12,7 +12,7 @@ from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import NEVER_PS
 from xsim.sim.packets.flows import Flows
 from xsim.sim.packets.settings import Settings
-from xsim.sim.packets.wires import wires_of
+from xsim.sim.packets.wires import below_of, wires_of
 
 __all__ = ["LinkCounts", "Outcome", "replay"]
 
@@ -143,7 +143,7 @@ def _events(count: int, *, recorded: bool) -> tuple[Ints, Ints, Ints, Ints]:
 def _sim(settings: Settings) -> Ints:
     sim = np.zeros(k.SIM_COLUMNS, dtype=np.int64)
     sim[k.CURSOR] = sim[k.TURN] = -1
-    sim[k.SCALE] = 10**12 // settings.tick_ps
+    sim[k.SCALE], sim[k.BELOW] = 10**12 // settings.tick_ps, below_of(settings.tick_ps)
     sim[k.PAYLOAD], sim[k.HEADER] = settings.payload_bytes, settings.overhead_bytes
     sim[k.ACK_SIZE], sim[k.PFC_SIZE] = settings.reply_bytes, settings.pfc_bytes
     sim[k.ACK_EVERY], sim[k.PFC] = settings.ack_every, settings.pfc
