@@ -66,7 +66,7 @@ def read_topology(path: Path, failures: tuple[Failure, ...]) -> Wires:
             from xsim.interop.simai import read_topology as read_servers
 
             servers = read_servers(text, name)
-            return Wires(servers.graph, servers.nv_switches)
+            return Wires(servers.graph, servers.nvswitches)
         if words == 3:
             from xsim.interop.hpcc import read_topology as read_graph
 

@@ -130,7 +130,7 @@ def test_a_server_keeps_its_own_traffic_on_its_nv_switch(reference_data: Path) -
     topology = simai.read_topology(text)
     flows = plain.read_flows("0 0 7 1 0 -1\n1 0 8 1 0 -1\n2 0 9 1 0 -1\n")
 
-    there, _ = paths_of(topology.graph, flows, topology.nv_switches)
+    there, _ = paths_of(topology.graph, flows, topology.nvswitches)
 
     ends = [[topology.graph.cables[link // 2] for link in of(there, row)] for row in range(3)]
     assert [len(own) for own in ends] == [2, 2, 4]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.interop.examples import graphs, parts
 from xsim.errors import SpecError
 from xsim.fabric.graph import Cable, Graph
+from xsim.fabric.text import TopologyText
 from xsim.interop import hpcc, htsim_topology, simai
 from xsim.interop.htsim import Failure
 
@@ -75,7 +76,7 @@ def test_a_topology_of_simai_says_what_a_server_is() -> None:
 
     assert list(topology.graph.hosts) == [0, 1, 2, 3]
     assert topology.graph.switches == {4, 5, 6}
-    assert (topology.gpus_per_server, topology.nv_switches, topology.gpu_type) == (2, frozenset({4, 5}), "H100")
+    assert (topology.gpus_per_server, topology.nvswitches, topology.gpu_type) == (2, frozenset({4, 5}), "H100")
     assert topology.graph.cables[3] == Cable(2, 6, 400_000_000_000, 500_000)
 
 
@@ -88,12 +89,12 @@ def test_what_is_written_for_simai_reads_the_same(
     numbers = tuple(range(gpus, gpus + nv_switches + drawn.vertices))
     cables = tuple(Cable(x.a + gpus, x.b + gpus, x.bandwidth_bits_per_s, x.delay_ps, x.loss) for x in drawn.cables)
     graph = Graph(len(numbers) + gpus, frozenset(numbers), cables)
-    topology = simai.SimaiTopology(graph, each, frozenset(numbers[:nv_switches]), "NONE")
+    topology = TopologyText(graph, frozenset(numbers[:nv_switches]), each, "NONE")
 
     found = simai.read_topology(simai.write_topology(topology))
 
     assert parts(found.graph) == parts(graph)
-    assert (found.gpus_per_server, found.nv_switches, found.gpu_type) == (each, topology.nv_switches, "NONE")
+    assert (found.gpus_per_server, found.nvswitches, found.gpu_type) == (each, topology.nvswitches, "NONE")
 
 
 def test_a_tree_of_htsim_has_its_switches_after_its_hosts() -> None:
@@ -139,21 +140,18 @@ def test_a_link_that_is_not_there_cannot_be_out_of_order(failure: Failure) -> No
     ("text", "old", "new", "message"),
     [
         (HPCC, "100Gbps", "100", "net line 3 = '100': a quantity needs its unit; write a number and one of GB/s"),
-        (HPCC, "1000ns", "1 Gbps", "net line 3 = '1': a quantity needs its unit"),
-        (HPCC, "4 1 3", "4 x 3", "net line 1 = 'x': switch_num is a whole number; write digits only"),
-        (HPCC, "4 1 3", "4 1 2", "net line 5 = '2': it stands behind the 2 links; compare it with the counts"),
-        (HPCC, "4 1 3", "4 1 4", "net = '': it ends where an end of a link should be; compare it with the counts"),
-        (HPCC, "4 1 3", "4 5 3", "net line 1 = '5': switch_num lies between 0 and 4; write a number in there"),
-        (HPCC, "0 3 1", "0 4 1", "net line 3 = '4': an end of a link lies between 0 and 3"),
-        (HPCC, "0 3 1", "3 3 1", "net line 3 = '3': a link joins two vertices; name another one"),
-        (HPCC, "0.01", "1.5", "net line 4 = '1.5': an error rate is the fraction of packets that are lost"),
-        (HPCC, "0.01", "nan", "net line 4 = 'nan': an error rate is the fraction of packets that are lost"),
-        (HPCC, "25Gbps", "0Gbps", "net line 4 = 0Gbps: a rate is a whole number of bits per second, at most"),
-        (HPCC, "25Gbps", "2.5bps", "net line 4 = 2.5bps: a rate is a whole number of bits per second, at most"),
-        (HPCC, "1us", "2000s", "net line 5 = 2000s: a link is at most 1000 s long; write a shorter delay"),
-        (SIMAI, "4 5 6", "4 5 4", "net line 2 = '4': this switch is there twice; list each once"),
-        (SIMAI, "7 2 2 1", "7 3 2 1", "net line 1 = '3': it does not divide the 4 GPUs; make all servers equal"),
-        (SIMAI, "4 5 6", "4 5 3", "net = 3: the numbers below 4 are those of GPUs; number switches after them"),
+        (HPCC, "4 1 3", "4 x 3", "net line 1 = 'x': it is no switch_num; write a whole number up to 4"),
+        (HPCC, "4 1 3", "4 1 2", "net line 5 = '2': it comes after the last link; check link_num in the first line"),
+        (HPCC, "4 1 3", "4 1 4", "net line 5 = '': the file ends where a node should stand; check the counts"),
+        (HPCC, "4 1 3", "4 1 3 2", "net line 1 = '4 1 3 2': the first line of a topology has 3 words (HPCC) or 6"),
+        (HPCC, "0 3 1", "0 4 1", "net line 3 = '4': it is no node; write a whole number up to 3"),
+        (HPCC, "0.01", "nan", "net line 4 = 'nan': it is no fraction of lost packets; write a number from 0 to 1"),
+        (HPCC, "25Gbps", "0Gbps", "net line 4 = 0Gbps: it is no rate of 1 bps to 1 Pbps; write 100Gbps, say"),
+        (HPCC, "1us", "2000s", "net line 5 = 2000s: it is no delay of up to 1000 s; write 1000ns, say"),
+        (SIMAI, "4 5 6", "4 5 4", "net line 2 = 4: this switch is listed twice; list each once"),
+        (SIMAI, "7 2 2 1", "7 3 2 1", "net line 1 = 3: it does not divide the 4 GPUs; write how many GPUs each"),
+        (SIMAI, "7 2 2 1", "7 0 2 1", "net line 1 = 0: servers have no GPUs, or it is not of SimAI"),
+        (SIMAI, "4 5 6", "4 5 3", "net line 2 = 3: the numbers below 4 are those of GPUs; number switches after them"),
         (TREE, "Nodes 8", "", "net Nodes = None: it is missing; write it above the first Tier"),
         (TREE, "Tiers 3", "Tiers 2", "net line 3 = 2: two or three tiers can be, and 3 are described"),
         (TREE, "Tier 2", "Tier 1", "net line 20 = 1: tiers come in order, from 0 to 2 at most"),
@@ -190,6 +188,6 @@ def test_the_reference_topologies_are_read(reference_data: Path) -> None:
         assert (len([*graph.hosts]), len(graph.switches), len(graph.cables)) == (hosts, switches, cables)
         assert parts(servers.graph) == parts(graph)
     rails = simai.read_topology((folder / "Spectrum-X_16g_8gps_400Gbps_H100").read_text(), "Spectrum-X")
-    assert (len([*rails.graph.hosts]), rails.gpus_per_server, rails.nv_switches) == (16, 8, frozenset({16, 17}))
+    assert (len([*rails.graph.hosts]), rails.gpus_per_server, rails.nvswitches) == (16, 8, frozenset({16, 17}))
     star = htsim_topology.read_topology((folder / "star17.topo").read_text(), "star17.topo").graph()
     assert [star.next_hops(host, 16)[0].end for host in range(16)] == [34] * 16

@@ -10,8 +10,7 @@ import numpy as np
 
 from xsim.errors import SpecError
 from xsim.fabric.flows import PORT, FlowList, rows_in_csr
-from xsim.interop.cables import MOST_VERTICES
-from xsim.interop.words import MOST_BYTES, Line, column, column_ps, lines
+from xsim.interop.words import MOST_BYTES, MOST_VERTICES, Line, column, column_ps, lines
 
 __all__ = ["read_flows", "write_flows"]
 

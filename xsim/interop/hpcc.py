@@ -14,8 +14,8 @@ import numpy as np
 from xsim.errors import SpecError
 from xsim.fabric.flows import FlowList
 from xsim.fabric.graph import Graph
-from xsim.interop.cables import MOST_VERTICES, read_cables, read_vertices, write_cables
-from xsim.interop.words import MOST_BYTES, Words, column, column_ps, integer, lines
+from xsim.interop.cables import cable_lines, parsed
+from xsim.interop.words import MOST_BYTES, MOST_VERTICES, column, column_ps, integer, lines
 from xsim.units import PS_PER_S
 
 __all__ = ["read_flows", "read_topology", "write_flows", "write_topology"]
@@ -25,21 +25,17 @@ _CLASS = 3  # the one traffic class of its configurations, "pg"
 
 def read_topology(text: str, name: str = "topology") -> Graph:
     """The graph of a topology file; ``name`` is that of the file, for messages. Raises SpecError."""
-    words = Words(text, name)
-    vertices = words.integer("node_num", 1, MOST_VERTICES)
-    switches = words.integer("switch_num", 0, vertices)
-    links = words.integer("link_num")
-    forwarding = read_vertices(words, switches, vertices, "switch")
-    cables = read_cables(words, links, vertices)
-    words.end(f"the {links} links")
-    return Graph(vertices, frozenset(forwarding), cables)
+    found = parsed(text, name)
+    if found.gpu_type:
+        raise SpecError(f"{name} line 1", found.gpu_type, "it is a topology of SimAI", "write three numbers")
+    return found.graph
 
 
 def write_topology(graph: Graph) -> str:
     """The file that ``read_topology`` reads as ``graph``."""
     switches = " ".join(map(str, sorted(graph.switches)))
     head = f"{graph.vertices} {len(graph.switches)} {len(graph.cables)}"
-    return "\n".join([head, switches, *write_cables(graph.cables), ""])
+    return "\n".join([head, switches, *cable_lines(graph.cables), ""])
 
 
 def read_flows(text: str, name: str = "flows") -> FlowList:

@@ -20,9 +20,8 @@ import numpy as np
 
 from xsim.errors import SpecError
 from xsim.fabric.flows import PORT, FlowList, rows_in_csr
-from xsim.interop.cables import MOST_VERTICES
 from xsim.interop.htsim_triggers import Connection, Trigger, started_after, triggers_of
-from xsim.interop.words import LARGEST, MOST_BYTES, Line, integer, lines
+from xsim.interop.words import LARGEST, MOST_BYTES, MOST_VERTICES, Line, integer, lines
 
 __all__ = ["Failure", "Matrix", "Tier", "read_matrix", "write_matrix"]
 

@@ -13,9 +13,8 @@ from itertools import pairwise
 
 from xsim.errors import SpecError
 from xsim.fabric.graph import Cable, Graph
-from xsim.interop.cables import MOST_VERTICES
 from xsim.interop.htsim import Failure
-from xsim.interop.words import Line, integer, lines
+from xsim.interop.words import MOST_VERTICES, Line, integer, lines
 
 __all__ = ["Tree", "TreeTier", "read_topology"]
 

@@ -1,4 +1,4 @@
-"""The words of a text file with the lines they stand on, and the one way in which a wrong word is refused."""
+"""The words of a text file with the lines that they stand on, and the one way in which a wrong word is refused."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from xsim.errors import SpecError
 
-__all__ = ["LARGEST", "MOST_BYTES", "Line", "Words", "column", "column_ps", "decimal_ps", "integer", "lines"]
+__all__ = ["LARGEST", "MOST_BYTES", "MOST_VERTICES", "Line", "column", "column_ps", "decimal_ps", "integer", "lines"]
 
 Ints = NDArray[np.int64]
 
 LARGEST = 10**18 - 1  # of any whole number: within an int64, with room for sums
+MOST_VERTICES = 2**20
 MOST_BYTES = 10**14  # of one flow: on any wire and with any header it stays within an int64 of picoseconds
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}").fullmatch
@@ -78,27 +79,3 @@ def decimal_ps(at: str, text: str, what: str, unit_ps: int) -> int:
     if number.denominator != 1:
         raise SpecError(at, text, f"{what} is finer than a picosecond", "write fewer decimals")
     return number.numerator
-
-
-class Words:
-    """The words of a text one after another, wherever its lines end."""
-
-    def __init__(self, text: str, name: str) -> None:
-        self._name = name
-        self._words = ((line.at, word) for line in lines(text, name) for word in line.words)
-
-    def take(self, what: str) -> tuple[str, str]:
-        """The place of the next word and the word; SpecError if there is none."""
-        found = next(self._words, None)
-        if found is None:
-            raise SpecError(self._name, "", f"it ends where {what} should be", "compare it with the counts in its head")
-        return found
-
-    def integer(self, what: str, low: int = 0, high: int = LARGEST) -> int:
-        """The next word as a whole number."""
-        return integer(*self.take(what), what, low, high)
-
-    def end(self, what: str) -> None:
-        """SpecError if there are words left, behind all of ``what``."""
-        for at, word in self._words:
-            raise SpecError(at, word, f"it stands behind {what}", "compare it with the counts in the head of the file")
