@@ -194,6 +194,7 @@ def test_a_long_replay_says_how_far_it_is(
         (["topology=net", "flows=ring", "network.seed=2"], "error: network.seed = 2: it is no option of its own"),
         (["topology=net", "flows=ring", "exact=1"], "error: exact = '1': there is no such option; choose one of true"),
         (["topology=net", "flows=ring", "network=flow", "exact=true"], "error: exact = 'true': network=flow knows no"),
+        (["topology=lossy", "flows=ring"], "error: flow 1 = '0 -> 1': it never ends: packets were lost, or paused for"),
         (["topology=tree", "flows=barrier"], "error: barrier flow 3 = 'after 2 others': among packets, a flow waits"),
         (
             ["topology=tree", "flows=received"],
@@ -228,6 +229,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
     files = {"net": STAR, "ring": RING, "matrix": MATRIX, "long": "1 0 1 100000\n"}
     barrier = "0->1 id 1 start 0 size 9 send_done_trigger 1\n1->2 id 2 start 0 size 9 send_done_trigger 1\n"
     barrier += "2->3 id 3 trigger 1 size 9\ntrigger id 1 barrier count 2\n"
+    files["lossy"] = STAR.replace("1000ns 0", "1000ns 0.5")
     files |= {"tree": TREE, "barrier": f"Nodes 4\nConnections 3\nTriggers 1\n{barrier}"}
     files |= {"received": MATRIX.replace("send_done", "recv_done")}
     files |= {"loop": "1 0 1 1 0 2\n2 1 0 1 0 1\n", "far": RING + "4 0 9 1 0 -1\n"}
