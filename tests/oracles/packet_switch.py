@@ -58,6 +58,7 @@ class Switch:
         }
         self._pool = settings.buffer_bytes - sum(self._headroom.values()) - settings.reserve_bytes * len(ports)
         self._shift = {link ^ 1: _shift(port.bits_per_s, fastest_nic) for link, port in ports.items()}
+        self._marking = {link: settings.marking_at(port.bits_per_s) for link, port in ports.items()}
         self._held = dict.fromkeys(self._headroom, 0)  # reserve and pool
         self._over = dict.fromkeys(self._headroom, 0)  # headroom
         self._pausing = dict.fromkeys(self._headroom, False)
@@ -146,7 +147,7 @@ class Switch:
         self._ports[back].kick()
 
     def _marks(self, port: Port, left: int) -> bool:
-        marking = self._settings.marking_at(port.bits_per_s)
+        marking = self._marking[port.link]
         if marking is None or left <= marking.kmin_bytes:
             return False
         if left > marking.kmax_bytes:
