@@ -150,8 +150,8 @@ class _Network:
             self._started[pair] += 1
             flow = self._flows[number] = replace(flow, path=route.path, back=route.back)
         if flow.size_bytes == 0:
-            self.receiver_end[number] = self.clock.now
-            self._end(number)
+            self.receiver_end[number] = self.sender_end[number] = self.clock.now
+            self._start_followers(number)
             return
         turns = self._turns[flow.path[0]]
         window = self._window(flow)
@@ -165,29 +165,33 @@ class _Network:
         return self._settings.window_bytes
 
     def _receive(self, packet: Packet) -> None:
+        """Acknowledge, and then, if flows end at their receivers, start those that wait for this one."""
         number, now = packet.flow, self.clock.now
         receiver, back = self._receivers[number], self._flows[number].back
         kind = receiver.answer(packet, now)
-        if receiver.expected == receiver.size_bytes and self.receiver_end[number] < 0:
-            self.receiver_end[number] = now
         if kind is not None:
             turns = self._turns[back[0]]
             turns.acks.append(acknowledgement(kind, self._ack_size, packet, receiver.expected, back))
             turns.port.kick()
+        if receiver.expected == receiver.size_bytes and self.receiver_end[number] < 0:
+            self.receiver_end[number] = now
+            if self._settings.completion == "receiver":
+                self._start_followers(number)
 
     def _acknowledge(self, packet: Packet) -> None:
         """A flow that has finished is forgotten: what comes for it later does nothing at all."""
-        sender = self._senders[packet.flow]
+        number, sender = packet.flow, self._senders[packet.flow]
         if sender.finished:
             return
         sender.count(packet)
         if sender.finished:
-            self._end(packet.flow)
+            self.sender_end[number] = self.clock.now
+            if self._settings.completion == "sender":
+                self._start_followers(number)
         sender.react(packet)
         sender.turns.port.kick()
 
-    def _end(self, number: int) -> None:
-        """Followers start behind everything that is scheduled already for their instant."""
-        self.sender_end[number] = self.clock.now
+    def _start_followers(self, number: int) -> None:
+        """Behind everything that is scheduled already for their instant."""
         for follower in self._followers[number]:
             self._schedule(follower)

@@ -16,7 +16,7 @@ class Flow:
     """One message between two hosts.
 
     Attributes:
-        start_ps: Earliest start; of a flow that waits for another, how long after the end of that at its sender.
+        start_ps: Earliest start; of a flow that waits for another, how long after the end of that.
         after: Number of the flow that it waits for, or -1.
         path: Directed links of its data, not empty.
         back: Directed links of its acknowledgements, not empty.
@@ -62,6 +62,7 @@ class PacketSettings:
         nack_interval_ps: A receiver asks for the same missing byte not more often than this.
         retransmit_ps: A sender goes back after so long without progress; None is never, as in the reference.
         retries: How often in a row before it gives up.
+        completion: When a flow has ended for those that wait for it: at its last acknowledgement, or at its last byte.
         seed: Of the chances of marks and losses.
     """
 
@@ -84,6 +85,7 @@ class PacketSettings:
     nack_interval_ps: int = 500_000_000
     retransmit_ps: int | None = None
     retries: int = 7
+    completion: Literal["sender", "receiver"] = "sender"
     seed: int = 0
 
     def ticks(self, time_ps: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,7 @@ from tests.oracles.packet_cases import (
     traffic,
     two_on_each_cable,
 )
+from tests.oracles.packet_clock import Dice
 from tests.oracles.packet_congestion import DCQCN, DCTCP, HPCC, TIMELY
 from tests.oracles.packet_host import Congestion, GaveUpError
 from tests.oracles.packet_model import StuckError, simulate
@@ -40,9 +42,9 @@ QUICK = [
     ("hpcc", "dcqcn9000", "ft16_perm_1M ft16_ring8_1M"),  # windows of each path; no marks
     ("sai", "nocc9000", "single_6hop_1M star3_incast2_1M ft16_ring8_4M"),
     ("sai", "dcqcn9000", "ft16_perm_1M"),  # no marks
-    ("hpcc", "rp_dctcp", "single_6hop_1M star3_incast2_1M star17_incast16_1M"),
+    ("hpcc", "rp_dctcp", "single_6hop_1M star3_incast2_1M ft16_perm_1M"),
     ("hpcc", "rp_timely", "single_6hop_1M star3_incast2_1M"),
-    ("hpcc", "rp_hpcc", "single_6hop_1M star3_incast2_1M star17_incast16_1M"),
+    ("hpcc", "rp_hpcc", "single_6hop_1M star3_incast2_1M"),
 ]
 LONG = [
     ("hpcc", "nocc9000", "single_6hop_10M ft16_ring8_4M ft16_ring16_4M ft128_perm_1M"),
@@ -54,8 +56,8 @@ LONG = [
     ("hpcc", "dcqcn1000", "ft16_perm_1M ft16_ring8_1M ft16_ring16_1M"),
     ("sai", "nocc1000", "star17_incast16_1M ft16_perm_1M ft16_ring16_4M ft128_perm_1M"),
     ("sai", "dcqcn1000", "ft16_perm_1M ft16_ring8_1M ft16_ring16_1M"),
-    ("hpcc", "rp_dctcp", "ft16_perm_1M ft16_ring16_4M"),
-    ("hpcc", "rp_hpcc", "ft16_perm_1M ft128_incast16_1M"),
+    ("hpcc", "rp_dctcp", "star17_incast16_1M ft16_ring16_4M"),
+    ("hpcc", "rp_hpcc", "star17_incast16_1M ft16_perm_1M ft128_incast16_1M"),
 ]
 CASES = [(*case[:2], name) for case in QUICK + LONG * SOAK for name in case[2].split()]
 
@@ -89,7 +91,7 @@ def test_dcqcn_is_random_as_in_the_reference(reference_data: Path) -> None:
     graph, flows, _ = scenario(folder, name)
 
     means = []
-    for seed in range(200 if SOAK else 12):
+    for seed in range(200 if SOAK else 8):
         outcome = simulate(graph, flows, *set_up("hpcc", "rp_dcqcn", graph, seed))
         means.append(fmean(duration for _, duration in durations_ns(outcome)))
     expected = fmean(duration for _, duration in completions(folder, "hpcc", "rp_dcqcn", name).values())
@@ -104,6 +106,15 @@ def test_one_flow_alone_takes_as_long_as_in_ns_3(links: int, expected_ns: int) -
     assert outcome.sender_end_ps == (expected_ns * 1000,)
     s, a = 83, 4
     assert expected_ns == 1000 * s + (links - 1) * s + links * 1000 + links * a + links * 1000
+
+
+def test_a_time_that_is_a_whole_number_of_nanoseconds_is_one_less_in_ns_3() -> None:
+    """It shows in its HPCC runs whose flows reach the least rate, 1 Gb/s: 1090 B last 8719 ns."""
+    settings = PacketSettings()
+
+    assert settings.serialisation(1090, 10**9) == 8719
+    assert settings.serialisation(1048, 10**11) == 83
+    assert replace(settings, below_whole=False).serialisation(1090, 10**9) == 8720
 
 
 @given(
@@ -145,19 +156,30 @@ def over(
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-@given(case=traffic(), tick_ps=st.sampled_from([1, 1000]), pool_bytes=st.sampled_from([30_000, 32 << 20]))
+@given(
+    case=traffic(),
+    tick_ps=st.sampled_from([1, 1000]),
+    pool_bytes=st.sampled_from([30_000, 32 << 20]),
+    completion=st.sampled_from(["sender", "receiver"]),
+)
 def test_every_byte_arrives_once_and_the_same_run_is_the_same_again(
-    control: str, case: tuple[Graph, list[Flow]], tick_ps: int, pool_bytes: int
+    control: str,
+    case: tuple[Graph, list[Flow]],
+    tick_ps: int,
+    pool_bytes: int,
+    completion: Literal["sender", "receiver"],
 ) -> None:
     """Simulation itself asserts at its end that every byte has come and that every buffer is empty."""
     graph, flows = case
-    settings = replace(SMALL, tick_ps=tick_ps, buffer_bytes=kept_for_ports(graph) + pool_bytes)
+    buffer_bytes = kept_for_ports(graph) + pool_bytes
+    settings = replace(SMALL, tick_ps=tick_ps, buffer_bytes=buffer_bytes, completion=completion)
     outcome = simulate(graph, flows, settings, CONTROLS[control])
 
     assert simulate(graph, flows, settings, CONTROLS[control]) == outcome
     for number, flow in enumerate(flows):
         earliest = flow.start_ps // tick_ps * tick_ps
-        begun = outcome.sender_end_ps[flow.after] + earliest if flow.after >= 0 else earliest
+        ends = outcome.sender_end_ps if completion == "sender" else outcome.receiver_end_ps
+        begun = ends[flow.after] + earliest if flow.after >= 0 else earliest
         assert outcome.start_ps[number] == begun <= outcome.receiver_end_ps[number] <= outcome.sender_end_ps[number]
 
 
@@ -191,7 +213,7 @@ def test_links_count_what_flows_put_on_them(case: tuple[Graph, list[Flow]]) -> N
     assert [[link.packets, link.sent_bytes] for link in outcome.links] == expected
 
 
-@given(case=traffic(), loss=st.sampled_from([0.01, 0.2]), seed=st.integers(0, 9))
+@given(case=traffic(), loss=st.sampled_from([0.01, 0.1]), seed=st.integers(0, 9))
 def test_what_is_lost_is_sent_again(case: tuple[Graph, list[Flow]], loss: float, seed: int) -> None:
     graph, flows = case
     lossy = Graph(graph.vertices, graph.switches, tuple(replace(cable, loss=loss) for cable in graph.cables))
@@ -254,3 +276,7 @@ def durations_ps(outcome: Outcome) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(("key", "seed", "expected"), [(b"test", 0, 0xBA6BD213), (b"aaaa", 0x9747B28C, 0x5A97808A)])
 def test_the_hash_is_murmur3(key: bytes, seed: int, expected: int) -> None:
     assert murmur3_32(key, seed) == expected
+
+
+def test_the_dice_are_splitmix64() -> None:
+    assert Dice(0).throw() == (0xE220A8397B1DCDAF >> 11) / 2**53
