@@ -31,6 +31,7 @@ from xsim.sim.kernels.packet_columns import (
     LATER,
     LOSS,
     LOST,
+    LOST_HOPE,
     MARGIN,
     NACK,
     NOW,
@@ -54,7 +55,7 @@ from xsim.sim.kernels.packet_columns import (
     WAY,
 )
 from xsim.sim.kernels.packet_control import Law, advise
-from xsim.sim.kernels.packet_host import acknowledge, begin, receive, send_turn
+from xsim.sim.kernels.packet_host import acknowledge, begin, receive, retry, send_turn
 from xsim.sim.kernels.packet_link import busy, chance, forward, send_queued
 
 __all__ = ["run"]
@@ -82,7 +83,7 @@ def run(
     heap: Ints,
     sim: Ints,
 ) -> int:
-    """Process events up to ``until``; why it stopped: ``IDLE``, ``LATER``, or ``GROW`` for more rows."""
+    """Process events up to ``until``; why it stopped: ``IDLE``, ``LATER``, ``GROW`` for more rows, or ``LOST_HOPE``."""
     while sim[ROWS_LEFT] >= sim[MARGIN]:
         row = next_event(until, rows, wheel, bucket, heap, sim)
         if row < 0:
@@ -108,7 +109,11 @@ def run(
         if kind == START:
             begin(law, subject, rows, links, flows, state, knobs, seen, route, members, wheel, heap, sim)
             continue
-        if TIMER <= kind < RETRY:
+        if kind == RETRY:
+            if not retry(subject, rows, links, flows, seen, route, members, wheel, heap, sim):
+                return LOST_HOPE
+            continue
+        if kind >= TIMER:
             alarm = kind - TIMER
             if flows[subject, STATE] != UNDER_WAY or state[subject, ALARM + alarm] != sim[NOW]:
                 continue

@@ -16,8 +16,10 @@ from xsim.sim.kernels.packet_columns import (
     BUCKET_MASK,
     BUCKETS,
     CURSOR,
+    FLOW,
     HEAPED,
     ISSUED,
+    KIND,
     LEFT,
     NEXT,
     ROWS_FREE,
@@ -27,7 +29,7 @@ from xsim.sim.kernels.packet_columns import (
     WIDTH,
 )
 
-__all__ = ["new_row", "next_event", "recycle", "schedule", "schedule_numbered"]
+__all__ = ["new_row", "next_event", "post", "recycle", "schedule", "schedule_numbered"]
 
 Ints = NDArray[np.int64]
 
@@ -49,6 +51,15 @@ def recycle(row: int, rows: Ints, sim: Ints) -> None:
     rows[row, NEXT] = sim[ROWS_FREE]
     sim[ROWS_FREE] = row
     sim[ROWS_LEFT] += 1
+
+
+@kernel
+def post(kind: int, subjects: Ints, at: Ints, rows: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
+    """Events from outside, in order; the caller has seen to it that there are rows."""
+    for i in range(len(subjects)):
+        row = new_row(rows, sim)
+        rows[row, KIND], rows[row, FLOW] = kind, subjects[i]
+        schedule(row, at[i], rows, wheel, heap, sim)
 
 
 @kernel

@@ -4,13 +4,13 @@ rows      R x 8    a packet, or an event that is no packet (``TIME`` .. ``HOP``)
 links     L x 48   a directed link: its transmitter, and the ingress port at its far end (``FREE_AT`` .. ``LOST``)
 chances   L x 2    float64: ``PMAX``, ``LOSS``
 switches  S x 2    ``SHARED``, ``POOL``
-flows     F x 24   ``NEXT_BYTE`` .. ``GO_BACKS``
+flows     F x 28   ``NEXT_BYTE`` .. ``RETRY_SET``
 route     1-D      directed links of all ways, each closed by -1
 members   1-D      first the flows that each host port serves in turn, then the flows that follow each flow
 wheel     1-D      heads of the buckets, then one bit per bucket that is not empty
 bucket    2 x R    the open bucket: keys and rows, the next one last
 heap      3 x R    times, numbers and rows of the events that the wheel does not hold
-sim       1-D      ``NOW`` .. ``BELOW``: the state of the whole, and its settings
+sim       1-D      ``NOW`` .. ``GAVE_UP``: the state of the whole, and its settings
 """
 
 from __future__ import annotations
@@ -45,11 +45,14 @@ SHARED, POOL = range(2)
 SWITCH_COLUMNS = 2
 
 # Of a flow, bytes of a stream: NEXT_BYTE to send, POSTED so far, ACKED, RECEIVED in order. AVAILABLE: when its rate
-# lets it send again. WINDOW: 0 for none. WAY, WAY_BACK: places in ``route``.
+# lets it send again. WINDOW: 0 for none. WAY, WAY_BACK: places in ``route``. RETRY_AT, RETRY_NUMBER: the event at which
+# it goes back unless something comes (0: none); RETRY_SET: whether one is entered, that one or an earlier. TRIES: how
+# often in a row it went back.
 NEXT_BYTE, POSTED, ACKED, WINDOW, AVAILABLE, RECEIVED, WAY, WAY_BACK = range(8)
 STATE, BYTES_PER_ROUND, OFFSET, AWAITED, FOLLOWERS, FOLLOWERS_END, BEGAN, SENDER_END = range(8, 16)
-RECEIVER_END, GAP, GAP_UNTIL, GO_BACKS, MILESTONE, FLOW_RATE, LAST_SIZE, RETRY_AT = range(16, 24)
-FLOW_COLUMNS = 24
+RECEIVER_END, GAP, GAP_UNTIL, GO_BACKS, MILESTONE, FLOW_RATE, LAST_SIZE, TRIES = range(16, 24)
+RETRY_AT, RETRY_NUMBER, RETRY_SET = range(24, 27)
+FLOW_COLUMNS = 28
 WAITING, UNDER_WAY, FINISHED = range(3)  # STATE
 
 # Of a flow's congestion control: what it asks for, bits per second, bytes (0: no window) and up to three instants at
@@ -72,11 +75,14 @@ WHEEL = BUCKETS + BUCKETS // 64
 # rows. UNFINISHED: flows. MARGIN: rows that one event may take. SCALE: ticks per second. CONTROLLED: whether there is a
 # congestion control. RECORDED: whether packets record their way. WINDOW_FOLLOWS: the window shrinks with the rate.
 # REPACED: a new rate holds for the pause after the last packet already. BELOW: 1 if what lasts a whole number of ticks
-# is taken to last one less, see ``wires``.
+# is taken to last one less, see ``wires``. RETRY_TIME: 0 if no sender ever goes back by itself. GAVE_UP: the flow whose
+# sender has gone back too often.
 NOW, TURN, ISSUED, CURSOR, LEFT, HEAPED, ROWS_FREE, ROWS_LEFT, EVENTS, UNFINISHED, MARGIN = range(11)
 WIDTH, SCALE, PAYLOAD, HEADER, ACK_SIZE, PFC_SIZE, ACK_EVERY, PFC, RESERVE, RESUME_GAP = range(11, 21)
-GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED, BELOW = range(21, 28)
+GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED, BELOW, RETRY_TIME, RETRIES, GAVE_UP = range(
+    21, 31
+)
 SIM_COLUMNS = 32
 
 # What ``run`` answers.
-IDLE, LATER, GROW = range(3)
+IDLE, LATER, GROW, LOST_HOPE = range(4)

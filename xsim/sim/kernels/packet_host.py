@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels.jit import kernel
-from xsim.sim.kernels.packet_clock import new_row, recycle, schedule
+from xsim.sim.kernels.packet_clock import new_row, recycle, schedule, schedule_numbered
 from xsim.sim.kernels.packet_columns import (
     ACK,
     ACK_EVERY,
@@ -15,6 +15,7 @@ from xsim.sim.kernels.packet_columns import (
     AT_RECEIVER,
     AVAILABLE,
     AWAITED,
+    BACKLOG,
     BEGAN,
     BEGIN,
     BELOW,
@@ -32,11 +33,13 @@ from xsim.sim.kernels.packet_columns import (
     GAP,
     GAP_TIME,
     GAP_UNTIL,
+    GAVE_UP,
     GO_BACKS,
     HEAD,
     HEADER,
     HOP,
     HOPS_SEEN,
+    ISSUED,
     KIND,
     KINDS,
     LAST_SIZE,
@@ -55,6 +58,12 @@ from xsim.sim.kernels.packet_columns import (
     RECEIVED,
     RECEIVER_END,
     RECORDED,
+    RETRIES,
+    RETRY,
+    RETRY_AT,
+    RETRY_NUMBER,
+    RETRY_SET,
+    RETRY_TIME,
     SCALE,
     SENDER_END,
     SENT_AT,
@@ -62,6 +71,8 @@ from xsim.sim.kernels.packet_columns import (
     SIZE,
     START,
     STATE,
+    TRIES,
+    TURN,
     UNDER_WAY,
     UNFINISHED,
     WAKE,
@@ -73,7 +84,7 @@ from xsim.sim.kernels.packet_columns import (
 from xsim.sim.kernels.packet_control import Law, advise
 from xsim.sim.kernels.packet_link import append, busy, expect_free, transmit
 
-__all__ = ["acknowledge", "begin", "prompt", "receive", "send_turn"]
+__all__ = ["acknowledge", "begin", "prompt", "receive", "retry", "send_turn"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -119,6 +130,7 @@ def send_turn(
     row = links[link, HEAD]
     if row >= 0 and links[link, PAUSED] == 0:
         links[link, HEAD] = rows[row, NEXT]
+        links[link, BACKLOG] -= rows[row, SIZE]
         transmit(row, link, rows, links, wheel, heap, sim)
         return
     place = _next_in_turn(link, links, flows, members, sim)
@@ -134,6 +146,8 @@ def send_turn(
     rows[row, NUMBER], rows[row, HOP] = flows[flow, NEXT_BYTE], flows[flow, WAY]
     flows[flow, NEXT_BYTE] += payload
     flows[flow, LAST_SIZE] = size
+    if sim[RETRY_TIME] > 0 and flows[flow, RETRY_AT] == 0:
+        _expect_reply(flow, rows, flows, wheel, heap, sim)
     if sim[RECORDED]:
         seen[row, SENT_AT], seen[row, HOPS_SEEN] = sim[NOW], 0
     transmit(row, link, rows, links, wheel, heap, sim)
@@ -219,7 +233,11 @@ def receive(
             recycle(row, rows, sim)
             return
         flows[flow, MILESTONE] = wanted + sim[ACK_EVERY]
-    elif first > wanted and (flows[flow, GAP] != wanted or sim[NOW] >= flows[flow, GAP_UNTIL]):
+    elif first < wanted:
+        if sim[RETRY_TIME] == 0:  # no sender can be waiting for an acknowledgement that was lost
+            recycle(row, rows, sim)
+            return
+    elif flows[flow, GAP] != wanted or sim[NOW] >= flows[flow, GAP_UNTIL]:
         flows[flow, GAP], flows[flow, GAP_UNTIL], kind = wanted, sim[NOW] + sim[GAP_TIME], NACK
     else:
         recycle(row, rows, sim)
@@ -252,9 +270,15 @@ def acknowledge(
 ) -> None:
     """An acknowledgement has reached the sender of its flow."""
     flow, kind = rows[row, FLOW], rows[row, KIND] & KINDS
-    flows[flow, ACKED] = max(flows[flow, ACKED], rows[row, NUMBER])
+    if rows[row, NUMBER] > flows[flow, ACKED]:
+        flows[flow, ACKED] = rows[row, NUMBER]
+        flows[flow, NEXT_BYTE] = max(flows[flow, NEXT_BYTE], flows[flow, ACKED])
+        flows[flow, RETRY_AT] = flows[flow, TRIES] = 0
+        if sim[RETRY_TIME] > 0 and flows[flow, NEXT_BYTE] > flows[flow, ACKED]:
+            _expect_reply(flow, rows, flows, wheel, heap, sim)
     if flows[flow, ACKED] == flows[flow, POSTED] and flows[flow, SENDER_END] < 0:
-        flows[flow, SENDER_END] = sim[NOW]
+        flows[flow, SENDER_END], flows[flow, STATE] = sim[NOW], FINISHED
+        sim[UNFINISHED] -= 1
         if not sim[AT_RECEIVER]:
             _complete(flow, rows, flows, members, wheel, heap, sim)
     if kind == NACK:
@@ -268,14 +292,57 @@ def acknowledge(
     prompt(link, rows, links, flows, seen, members, wheel, heap, sim)
 
 
+@kernel
+def _expect_reply(flow: int, rows: Ints, flows: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
+    """Let the sender go back if nothing comes for so long from now; an event entered before is moved when it is due."""
+    number = sim[ISSUED]
+    sim[ISSUED] = number + 1
+    flows[flow, RETRY_AT], flows[flow, RETRY_NUMBER] = sim[NOW] + sim[RETRY_TIME], number
+    if flows[flow, RETRY_SET] == 0:
+        row = new_row(rows, sim)
+        rows[row, KIND], rows[row, FLOW], flows[flow, RETRY_SET] = RETRY, flow, 1
+        schedule_numbered(row, flows[flow, RETRY_AT], number, rows, wheel, heap, sim)
+
+
+@kernel
+def retry(
+    flow: int,
+    rows: Ints,
+    links: Ints,
+    flows: Ints,
+    seen: Ints,
+    route: Ints,
+    members: Ints,
+    wheel: Ints,
+    heap: Ints,
+    sim: Ints,
+) -> bool:
+    """A sender may have waited too long; whether it goes on."""
+    flows[flow, RETRY_SET] = 0
+    if flows[flow, RETRY_AT] == 0:
+        return True
+    if flows[flow, RETRY_NUMBER] != sim[TURN]:
+        row = new_row(rows, sim)
+        rows[row, KIND], rows[row, FLOW], flows[flow, RETRY_SET] = RETRY, flow, 1
+        schedule_numbered(row, flows[flow, RETRY_AT], flows[flow, RETRY_NUMBER], rows, wheel, heap, sim)
+        return True
+    flows[flow, RETRY_AT] = 0
+    flows[flow, TRIES] += 1
+    if flows[flow, TRIES] > sim[RETRIES]:
+        sim[GAVE_UP] = flow
+        return False
+    flows[flow, NEXT_BYTE] = flows[flow, ACKED]
+    flows[flow, GO_BACKS] += 1
+    prompt(route[flows[flow, WAY]], rows, links, flows, seen, members, wheel, heap, sim)
+    return True
+
+
 # --- starting and ending ---
 
 
 @kernel
 def _complete(flow: int, rows: Ints, flows: Ints, members: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """The flow has ended: what waits for it starts, last of all that happens at its instant."""
-    flows[flow, STATE] = FINISHED
-    sim[UNFINISHED] -= 1
     for i in range(flows[flow, FOLLOWERS], flows[flow, FOLLOWERS_END]):
         follower = members[i]
         flows[follower, AWAITED] -= 1
@@ -307,6 +374,8 @@ def begin(
     link = route[flows[flow, WAY]]
     if flows[flow, BYTES_PER_ROUND] == 0 or link < 0:
         flows[flow, SENDER_END] = flows[flow, RECEIVER_END] = sim[NOW]
+        flows[flow, STATE] = FINISHED
+        sim[UNFINISHED] -= 1
         _complete(flow, rows, flows, members, wheel, heap, sim)
         return
     flows[flow, FLOW_RATE] = links[link, RATE]

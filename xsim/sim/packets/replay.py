@@ -7,18 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from xsim.errors import SpecError, short
 from xsim.fabric.graph import Graph
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import NEVER_PS
+from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.flows import Flows
 from xsim.sim.packets.settings import Settings
-from xsim.sim.packets.wires import below_of, wires_of
+from xsim.sim.packets.wires import wires_of
 
 __all__ = ["LinkCounts", "Outcome", "replay"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-MARGIN = 16  # rows that an event may take, beside one per flow that it starts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,104 +66,80 @@ class Outcome:
 
 
 def replay(graph: Graph, flows: Flows, settings: Settings) -> Outcome:
-    """All of ``flows`` over ``graph``, to the end."""
-    from xsim.sim.kernels.laws import compiled
-    from xsim.sim.kernels.packet import run
+    """All of ``flows`` over ``graph``, to the end; then every byte has come once and every buffer is empty.
 
-    control = settings.congestion
-    law = compiled(control.law or _idle)
+    Raises:
+        SpecError: Flows cannot end: they wait for what was lost, or for one another.
+    """
+    tick_ps = settings.tick_ps
     wires = wires_of(graph, settings)
-    table, route, members = _flow_tables(flows, wires.links, settings.tick_ps)
-    count = len(table)
-    starts = np.flatnonzero(flows.after < 0)
-    sim = _sim(settings)
-    sim[k.UNFINISHED] = count
-    sim[k.WINDOW_FOLLOWS] = settings.window == "follows" or (settings.window == "auto" and control.windowed)
+    table, route, members = _flow_tables(flows, wires.links, tick_ps)
     memory = _memory(flows, table, wires.links, settings)
-    knobs = np.array(control.knobs(10**12 // settings.tick_ps), dtype=np.float64)
-    sim[k.WIDTH] = _width(wires.links)
-    sim[k.MARGIN] = MARGIN + int((table[:, k.FOLLOWERS_END] - table[:, k.FOLLOWERS]).max(initial=0))
-    rows, seen, bucket, heap = _events(max(1024, 2 * len(starts)) + int(sim[k.MARGIN]), recorded=control.records)
-    wheel = np.zeros(k.WHEEL, dtype=np.int64)
-    wheel[: k.BUCKETS] = -1
-    state = _State(rows, seen, bucket, heap, sim)
-    _post(state, wheel, starts, flows.start_ps[starts] // settings.tick_ps)
-    before = (wires.links, wires.chances, wires.switches, table, memory, knobs)
-    after = (route, members, wheel)
-    while run(law, NEVER_PS, state.rows, *before, state.seen, *after, state.bucket, state.heap, sim) == k.GROW:
-        state.grow()
-    tick, links = settings.tick_ps, wires.links
+    engine = Engine(wires, table, memory, route, members, _width(wires.links), settings)
+    starts = np.flatnonzero(flows.after < 0)
+    starts = starts[np.argsort(flows.start_ps[starts], kind="stable")]
+    engine.sim[k.UNFINISHED] = len(table)
+    engine.post(k.START, starts, flows.start_ps[starts] // tick_ps)
+    answer = engine.run(NEVER_PS)
+    if answer == k.LOST_HOPE:
+        raise _gave_up(int(engine.sim[k.GAVE_UP]), table, settings)
+    if engine.sim[k.UNFINISHED]:
+        raise _stuck(table, wires.links)
+    _check_empty(engine)
+    return _outcome(engine, tick_ps)
+
+
+def _outcome(engine: Engine, tick_ps: int) -> Outcome:
+    flows, links = engine.flows, engine.links
     return Outcome(
-        start_ps=table[:, k.BEGAN] * tick,
-        sender_end_ps=table[:, k.SENDER_END] * tick,
-        receiver_end_ps=table[:, k.RECEIVER_END] * tick,
-        go_backs=table[:, k.GO_BACKS].copy(),
+        start_ps=flows[:, k.BEGAN] * tick_ps,
+        sender_end_ps=flows[:, k.SENDER_END] * tick_ps,
+        receiver_end_ps=flows[:, k.RECEIVER_END] * tick_ps,
+        go_backs=flows[:, k.GO_BACKS].copy(),
         links=LinkCounts(
             sent_bytes=links[:, k.BYTES].copy(),
             packets=links[:, k.PACKETS].copy(),
             marks=links[:, k.MARKS].copy(),
             pauses=links[:, k.PAUSES].copy(),
-            paused_ps=links[:, k.PAUSED_FOR] * tick,
+            paused_ps=links[:, k.PAUSED_FOR] * tick_ps,
             drops=links[:, k.DROPS].copy(),
             lost=links[:, k.LOST].copy(),
         ),
-        events=int(sim[k.EVENTS]),
+        events=int(engine.sim[k.EVENTS]),
     )
 
 
-@dataclass(slots=True)
-class _State:
-    """The tables that grow with what is under way."""
-
-    rows: Ints
-    seen: Ints
-    bucket: Ints
-    heap: Ints
-    sim: Ints
-
-    def grow(self) -> None:
-        """Twice the rows."""
-        old = len(self.rows)
-        rows, seen, bucket, heap = _events(2 * old, recorded=self.seen.shape[1] > 0)
-        rows[:old], seen[:old], bucket[:, :old], heap[:, :old] = self.rows, self.seen, self.bucket, self.heap
-        rows[old:, k.NEXT] = np.append(np.arange(old + 1, 2 * old), self.sim[k.ROWS_FREE])
-        self.sim[k.ROWS_FREE], self.sim[k.ROWS_LEFT] = old, self.sim[k.ROWS_LEFT] + old
-        self.rows, self.seen, self.bucket, self.heap = rows, seen, bucket, heap
+def _gave_up(flow: int, table: Ints, settings: Settings) -> SpecError:
+    problem = f"its sender has gone back {settings.retries} times in a row to byte {table[flow, k.ACKED]}"
+    return SpecError(f"flows[{flow}]", "lost", problem, "mend its links, or allow more retries or a longer retry_ps")
 
 
-def _events(count: int, *, recorded: bool) -> tuple[Ints, Ints, Ints, Ints]:
-    """Empty tables for ``count`` events."""
-    return (
-        np.zeros((count, k.ROW_COLUMNS), dtype=np.int64),
-        np.zeros((count, k.SEEN_COLUMNS if recorded else 0), dtype=np.int64),
-        np.zeros((2, count), dtype=np.int64),
-        np.zeros((3, count), dtype=np.int64),
-    )
+def _stuck(table: Ints, links: Ints) -> SpecError:
+    """Nothing is under way any more, and flows are unfinished."""
+    flows, paused = np.flatnonzero(table[:, k.STATE] != k.FINISHED), np.flatnonzero(links[:, k.PAUSED])
+    if len(paused):
+        where = f"they wait for one another: links {short(tuple(paused.tolist()))} are paused for good"
+        return SpecError(
+            "flows", tuple(flows.tolist()), where, "give switches more memory, or take ways without a circle"
+        )
+    where = "packets were lost that nobody asks for again"
+    return SpecError("flows", tuple(flows.tolist()), where, "set retry_ps, so that senders go back by themselves")
 
 
-def _sim(settings: Settings) -> Ints:
-    sim = np.zeros(k.SIM_COLUMNS, dtype=np.int64)
-    sim[k.CURSOR] = sim[k.TURN] = -1
-    sim[k.SCALE], sim[k.BELOW] = 10**12 // settings.tick_ps, below_of(settings.tick_ps)
-    sim[k.PAYLOAD], sim[k.HEADER] = settings.payload_bytes, settings.overhead_bytes
-    sim[k.ACK_SIZE], sim[k.PFC_SIZE] = settings.reply_bytes, settings.pfc_bytes
-    sim[k.ACK_EVERY], sim[k.PFC] = settings.ack_every, settings.pfc
-    sim[k.RESERVE], sim[k.RESUME_GAP] = settings.reserve_bytes, 3072
-    sim[k.GAP_TIME] = settings.nack_interval_ps // settings.tick_ps
-    control = settings.congestion
-    sim[k.CONTROLLED], sim[k.RECORDED], sim[k.REPACED] = control.law is not None, control.records, control.repaces
-    sim[k.AT_RECEIVER] = settings.completion == "receiver"
-    return sim
+def _check_empty(engine: Engine) -> None:
+    """What was sent is received, and nothing is held anywhere."""
+    held = engine.links[:, [k.BACKLOG, k.TAKEN, k.OVER, k.PAUSING, k.PAUSED]]
+    assert not held.any(), "a buffer is not empty"
+    assert not engine.switches[:, k.SHARED].any(), "a pool is not empty"
+    received = engine.flows[:, k.RECEIVED]
+    travelled = engine.flows[:, k.LAST_SIZE] > 0
+    assert (received == engine.flows[:, k.POSTED])[travelled].all(), "a byte is missing"
 
 
 def _width(links: Ints) -> int:
     """Bits of a bucket's width: the wheel spans the longest hop of a full packet."""
     longest = int((links[:, k.DATA_TIME] + links[:, k.DELAY]).max(initial=1))
     return max(0, (longest // (k.BUCKETS - 1)).bit_length())
-
-
-def _idle(event: int, now: int, acked: int, sent: int, marked: bool, state: Floats, seen: Ints, knobs: Floats) -> None:
-    """The law of flows that have none; it is never called."""
 
 
 def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Floats:
@@ -220,17 +197,3 @@ def _places(first: Ints, counts: Ints) -> Ints:
     before = np.cumsum(counts) - counts
     places: Ints = np.arange(int(counts.sum())) + np.repeat(first - before, counts)
     return places
-
-
-def _post(state: _State, wheel: Ints, starts: Ints, at: Ints) -> None:
-    """Make the starts events, in order of time and then of number."""
-    from xsim.sim.kernels.packet_clock import schedule
-
-    state.rows[:, k.NEXT] = np.append(np.arange(1, len(state.rows)), -1)
-    state.sim[k.ROWS_LEFT] = len(state.rows)
-    for place in np.argsort(at, kind="stable").tolist():
-        row = int(state.sim[k.ROWS_FREE])
-        state.sim[k.ROWS_FREE] = state.rows[row, k.NEXT]
-        state.sim[k.ROWS_LEFT] -= 1
-        state.rows[row, k.KIND], state.rows[row, k.FLOW] = k.START, starts[place]
-        schedule(row, int(at[place]), state.rows, wheel, state.heap, state.sim)

@@ -13,7 +13,7 @@ from xsim.sim.marking import Marking, marking_at
 
 __all__ = ["Settings"]
 
-REPLY_HEADER_BYTES = 46  # Ethernet 14, IP 20, and 12 of the acknowledgement itself
+REPLY_SAVES_BYTES = 2  # an acknowledgement's header is so much shorter than that of data
 MOST_PAYLOAD_BYTES = 1 << 20  # so that a packet's bits by the picoseconds of a second stay within 64 bits
 
 
@@ -38,6 +38,9 @@ class Settings:
             round trip of the flows, ``follows`` the same, shrinking with the flow's rate, ``auto`` as the congestion
             control wants it.
         nack_interval_ps: A receiver asks for the same missing byte not more often than this.
+        retry_ps: A sender goes back to what is not acknowledged after so long without progress. None: never, as in the
+            ns-3 model: if the last packet of a flow is lost, that is an error.
+        retries: How often it does so in a row before that is an error.
         completion: When a flow has ended for those that wait for it: at its last acknowledgement, or its last byte.
         seed: Of the chances of marks and losses.
     """
@@ -56,6 +59,8 @@ class Settings:
     ecn: Mapping[int, Marking] | None = None
     window: Literal["auto", "none", "bdp", "follows"] = "auto"
     nack_interval_ps: int = 500_000_000
+    retry_ps: int | None = None
+    retries: int = 7
     completion: Literal["sender", "receiver"] = "sender"
     seed: int = 0
 
@@ -68,7 +73,9 @@ class Settings:
         for name in ("header_bytes", "ack_bytes", "pfc_bytes", "ack_every", "buffer_bytes", "nack_interval_ps"):
             if getattr(self, name) < 1:
                 raise SpecError(name, getattr(self, name), "it is not positive", "choose at least 1")
-        for name in ("reserve_bytes", "headroom", "seed"):
+        if self.retry_ps is not None and self.retry_ps < self.tick_ps:
+            raise SpecError("retry_ps", self.retry_ps, "it is less than a tick", f"choose at least {self.tick_ps}")
+        for name in ("reserve_bytes", "headroom", "seed", "retries"):
             if getattr(self, name) < 0:
                 raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
 
@@ -85,7 +92,7 @@ class Settings:
     @property
     def reply_bytes(self) -> int:
         """Of an acknowledgement, all told: the record of the way grows it when the padding is used up."""
-        return max(self.ack_bytes, REPLY_HEADER_BYTES + self.congestion.record_bytes)
+        return max(self.ack_bytes, self.overhead_bytes - REPLY_SAVES_BYTES)
 
     def marking(self, bits_per_s: int) -> Marking | None:
         """How a port of that rate marks."""
