@@ -103,10 +103,6 @@ def _packet_by_packet(settings: Settings, graph: Graph, flows: FlowList, packets
     if hops > SAID_HOPS:
         tell(f"simulating {hops / 1e6:.0f} million hops of packets")
     found = replay(graph, packets, settings)
-    for row in np.flatnonzero(found.sender_end_ps < 0)[:1].tolist():
-        problem = "it never ends: packets were lost, or paused for ever, and nothing sends them again"
-        ways = f"{flows.src[row]} -> {flows.dst[row]}"
-        raise SpecError(f"flow {flows.number[row]}", ways, problem, "write links without errors into the topology")
     return Times(found.start_ps, found.sender_end_ps if settings.completion == "sender" else found.receiver_end_ps)
 
 

@@ -37,6 +37,7 @@ _OF_PACKETS = ("congestion", "completion", "exact")
 _OWN_KEYS = ("tick_ps", "payload_bytes", "header_bytes", "completion", "seed", "congestion", "ecn")  # of the settings
 _NEEDED = ("topology", "flows")
 _LARGEST = {"payload": 2**20, "header": 10_000, "seed": 10**9}
+_WORDS: Mapping[str, object] = {"true": True, "false": False, "null": None}
 _NS_PS = 1000
 _WIDTH = 100
 
@@ -154,9 +155,9 @@ def _whole(given: Mapping[str, str], key: str, default: int, low: int) -> int:
 
 
 def _scalar(text: str) -> object:
-    """A truth value or a number if it is one, else the text."""
-    if text in ("true", "false"):
-        return text == "true"
+    """What is written as YAML has it: a truth value, null, a number, else the text."""
+    if text in _WORDS:
+        return _WORDS[text]
     for kind in (int, float):
         try:
             return kind(text)
@@ -197,7 +198,8 @@ def epilog() -> str:
 
 
 def _member(family: str, name: str, about: str, options: Mapping[str, object]) -> str:
-    shown = (f"{family}.{key}={str(x).lower() if isinstance(x, bool) else x}" for key, x in options.items())
+    words = {repr(value): word for word, value in _WORDS.items()}
+    shown = (f"{family}.{key}={words.get(repr(value), value)}" for key, value in options.items())
     return _entry(name, " ".join([about, *shown]))
 
 
