@@ -42,7 +42,7 @@ def test_import_is_light() -> None:
     assert cpu_s("-c", "import xsim") < 0.5
 
 
-@pytest.mark.parametrize("command", ["runners.sweep", "runners.run"])
+@pytest.mark.parametrize("command", ["runners.sweep", "runners.run", "runners.network"])
 def test_help_is_quick(command: str) -> None:
     assert cpu_s("-m", command, "--help") < 1
 

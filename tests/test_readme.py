@@ -63,6 +63,19 @@ def test_schedule_commands_draw(command: str, tmp_path: Path) -> None:
     assert done.stdout.startswith("0 | F0")
 
 
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.network" in c])
+def test_network_commands_replay_the_files_shown(command: str, tmp_path: Path) -> None:
+    shown = dict(BLOCKS)
+    (tmp_path / "star.hpcc").write_text(shown["hpcc"])
+    (tmp_path / "ring.flows").write_text(shown["flows"])
+
+    done = run([sys.executable, *shlex.split(command)[1:]], tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "mean_fct_us" in done.stdout or "topology: FILE" in done.stdout
+    assert (tmp_path / "ring.csv").exists() == ("out=" in command)
+
+
 def test_the_python_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = [block for kind, block in BLOCKS if kind == "python"]
     monkeypatch.chdir(ROOT)
@@ -113,8 +126,8 @@ def test_the_variable_that_a_calibration_reads_is_named(monkeypatch: pytest.Monk
 
 
 def test_every_kind_of_command_is_covered() -> None:
-    runners = ("python -m runners.sweep", "python -m runners.run", "python -m runners.schedule")
-    kinds = ("make ", *runners, "python -m analysis.compare")
+    modules = ("runners.sweep", "runners.run", "runners.schedule", "runners.network", "analysis.compare")
+    kinds = ("make ", *(f"python -m {module}" for module in modules))
     assert [c for c in COMMANDS if not c.startswith(kinds)] == []
 
 

@@ -18,6 +18,7 @@ What lives where:
   and ``compute``; the judge that proves every communication plan.
 - ``xsim.sim``: when; family ``network``.
 - ``xsim.families``: the folder is the registry: a new member of a family is one file.
+- ``xsim.interop``: topologies and flows as other simulators write them.
 - ``xsim.experiment``: the whole program in one function.
 
 Units: time is int picoseconds, size int bytes, rates float per second; the unit ends the name.

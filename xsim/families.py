@@ -21,11 +21,11 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from xsim.errors import SpecError
 
-__all__ = ["FAMILIES", "Members", "build", "defaults", "member", "members", "names"]
+__all__ = ["FAMILIES", "Members", "build", "defaults", "filled", "member", "members", "names"]
 
 FAMILIES: Mapping[str, str] = {
     "planner": "xsim.plan.planner",
@@ -37,6 +37,7 @@ FAMILIES: Mapping[str, str] = {
     "network": "xsim.sim.network",
 }
 
+_PACKAGES: Mapping[str, str] = {**FAMILIES, "congestion": "xsim.sim.congestion"}  # also those inside a member
 
 _CONTRACTS: Mapping[str, str] = {
     "planner": "xsim.plan.contracts:Planner",
@@ -46,13 +47,16 @@ _CONTRACTS: Mapping[str, str] = {
     "compute": "xsim.plan.contracts:ComputeModel",
     "topology": "xsim.fabric.fabric:Topology",
     "network": "xsim.sim.contracts:NetworkBackend",
+    "congestion": "xsim.sim.contracts:CongestionControl",
 }
+
+T = TypeVar("T")
 
 
 @cache
 def names(family: str) -> tuple[str, ...]:
     """Option names of ``family``, sorted; imports none of them."""
-    package = importlib.import_module(FAMILIES[family])
+    package = importlib.import_module(_PACKAGES[family])
     own = (info.name for info in pkgutil.iter_modules(package.__path__))
     others = (entry.name for entry in metadata.entry_points(group=f"xsim.{family}"))
     return tuple(sorted({*own, *others}))
@@ -71,7 +75,7 @@ def member(family: str, name: str) -> type:
         offered = f"choose one of {', '.join(names(family))}"
         raise SpecError(family, name, "there is no such option", f"{hint} {offered}".strip())
     others = {entry.name: entry for entry in metadata.entry_points(group=f"xsim.{family}")}
-    module = others[name].module if name in others else f"{FAMILIES[family]}.{name}"
+    module = others[name].module if name in others else f"{_PACKAGES[family]}.{name}"
     try:
         found: object = others[name].load() if name in others else _only_public_class(importlib.import_module(module))
         problem = _problem(found, _methods(family))
@@ -102,13 +106,24 @@ def build(family: str, node: Mapping[str, object]) -> Any:
         SpecError: An unknown name or option, or a value of the wrong type.
     """
     cls = member(family, str(node.get("name")))
-    fields = {field.name: field for field in dataclasses.fields(cls)}
+    return filled(cls, family, str(node["name"]), {key: value for key, value in node.items() if key != "name"})
+
+
+def filled(cls: type[T], family: str, name: str, options: Mapping[str, object], kept: Sequence[str] = ()) -> T:
+    """A value of the dataclass ``cls`` with these fields, called ``name`` of ``family`` in messages.
+
+    Args:
+        kept: Fields that are no options.
+
+    Raises:
+        SpecError: An unknown option, or a value of the wrong type.
+    """
     hints = typing.get_type_hints(cls)
-    options = {key: value for key, value in node.items() if key != "name"}
+    fields = [field.name for field in dataclasses.fields(cls) if field.name not in kept]  # type: ignore[arg-type]
     for key, value in options.items():
         if key not in fields:
             offered = ", ".join(fields) or "nothing"
-            raise SpecError(f"{family}.{key}", value, f"{node['name']} has no such option", f"it takes {offered}")
+            raise SpecError(f"{family}.{key}", value, f"{name} has no such option", f"it takes {offered}")
         if not _fits(value, hints[key]):
             raise SpecError(f"{family}.{key}", value, "this option does not take it", _wanted(hints[key]))
     try:

@@ -22,6 +22,8 @@ __all__ = ["TopologyText", "parse_topology"]
 
 MOST_NODES = 2**22
 MOST_LINKS = 2**23
+MOST_BITS_PER_S = 10**15
+LONGEST_PS = 10**15
 
 T = TypeVar("T")
 
@@ -134,10 +136,24 @@ def _cable(words: _Words, nodes: int) -> Cable:
     a, b = words.node(nodes), words.node(nodes)
     if a == b:
         raise SpecError(f"[line {words.line}]", a, "a link joins two nodes", "write two different numbers")
-    bandwidth = words.read("rate", parse_bandwidth, "write 100Gbps, say")
-    delay_ps = words.read("delay", parse_time, "write 1000ns, say")
+    bits_per_s = words.read("rate of 1 bps to 1 Pbps", _bits_per_s, "write 100Gbps, say")
+    delay_ps = words.read("delay of up to 1000 s", _delay_ps, "write 1000ns, say")
     loss = words.read("fraction of lost packets", _fraction, "write a number from 0 to 1")
-    return Cable(a, b, round(8 * bandwidth), delay_ps, loss)
+    return Cable(a, b, bits_per_s, delay_ps, loss)
+
+
+def _bits_per_s(text: str) -> int:
+    value = round(8 * parse_bandwidth(text))
+    if not 1 <= value <= MOST_BITS_PER_S:
+        raise ValueError
+    return value
+
+
+def _delay_ps(text: str) -> int:
+    value = parse_time(text)
+    if value > LONGEST_PS:
+        raise ValueError
+    return value
 
 
 def _fraction(text: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
+from xsim.sim.marking import Marking
 
-__all__ = ["Completion", "FlowTimes", "Network", "NetworkBackend", "NetworkStats"]
+__all__ = ["Completion", "CongestionControl", "FlowTimes", "Network", "NetworkBackend", "NetworkStats"]
 
 
 class Completion(NamedTuple):
@@ -91,3 +93,49 @@ class NetworkBackend(Protocol):
 
     def open(self, fabric: Fabric, seed: int) -> Network:
         """A fresh simulation."""
+
+
+class CongestionControl(Protocol):
+    """How a flow of packets adapts its rate and its window.
+
+    Its law is a plain function that is compiled for the packet kernel, and so uses numbers, its arrays and ``math``
+    only, and calls no function of its own:
+
+        law(event, now, acked, sent, marked, state, seen, knobs)
+
+    ``event`` is ``BEGIN``, ``FEEDBACK`` (an acknowledgement) or ``ALARMED`` + n; ``now`` is in ticks; ``acked`` and
+    ``sent`` are the bytes that the acknowledgement confirms and that have been sent so far; ``marked`` is its mark.
+    ``state`` is the flow's own row: the law reads what it is told of the flow there, writes the rate, the window and
+    the instants at which it wants to be called, and keeps what it must remember from ``OWN`` on. ``seen`` is what the
+    packet has seen on its way. ``knobs`` are the parameters. The columns stand in ``packet_columns``.
+    """
+
+    @property
+    def law(self) -> Callable[..., None] | None:
+        """The function; None if a flow is to send at the rate of its port, come what may."""
+
+    @property
+    def remembers(self) -> int:
+        """How many numbers a flow keeps for it."""
+
+    @property
+    def records(self) -> bool:
+        """Whether packets must record what they see on their way."""
+
+    @property
+    def record_bytes(self) -> int:
+        """Bytes that the record takes in a data packet and its acknowledgement."""
+
+    @property
+    def windowed(self) -> bool:
+        """Whether a flow may have no more under way than what fits in a round trip, less as its rate is less."""
+
+    @property
+    def repaces(self) -> bool:
+        """Whether a new rate holds for the pause after the last packet already."""
+
+    def marking(self, bits_per_s: int) -> Marking | None:
+        """How it wants a port of that rate to mark; None: not at all."""
+
+    def knobs(self, ticks_per_s: int) -> tuple[float, ...]:
+        """The parameters as the law wants them, times in ticks."""

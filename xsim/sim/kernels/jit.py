@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from numba.misc import appdirs
 
-__all__ = ["kernel"]
+__all__ = ["disk_copies", "kernel"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -16,7 +22,44 @@ T = TypeVar("T")
 def kernel(function: Callable[P, T]) -> Callable[P, T]:
     """``function``, compiled on its first call and kept on disk for the next process.
 
-    The disk copy is renewed when the function's own file changes, and only then: a kernel stands in one file with all
-    kernels that it calls and all column numbers that it uses.
+    Kernels are inlined into each other, and count no references to the arrays that they are given: either would cost
+    more than the work itself. So they create none.
     """
-    return cast(Callable[P, T], numba.njit(cache=True, error_model="numpy")(function))
+    options: Any = {"cache": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
+    with disk_copies():
+        return cast(Callable[P, T], numba.njit(**options)(function))
+
+
+@contextmanager
+def disk_copies() -> Iterator[None]:
+    """What is declared within keeps its compiled code in a folder named by the contents of all files of kernels.
+
+    Numba renews its disk copy when the function's own file changes, and only then, though kernels call kernels of other
+    files and use their column numbers. The folder lies below ``NUMBA_CACHE_DIR`` if that is set, else below
+    ``__pycache__`` beside the kernels, else in the user's cache.
+    """
+    settings: Any = numba.config  # a module whose names come from the environment
+    before, settings.CACHE_DIR = settings.CACHE_DIR, _folder(settings.CACHE_DIR)
+    try:
+        yield
+    finally:
+        settings.CACHE_DIR = before
+
+
+@cache
+def _folder(chosen: str) -> str:
+    """Where compiled kernels of these very sources are kept."""
+    here = Path(__file__).parent
+    digest = hashlib.sha256()
+    for file in sorted(here.glob("*.py")):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    name = f"kernels-{digest.hexdigest()[:16]}"
+    if chosen:
+        return str(Path(chosen) / name)
+    beside = here / "__pycache__"
+    with suppress(OSError):
+        beside.mkdir(exist_ok=True)
+    if os.access(beside, os.W_OK):
+        return str(beside / name)
+    users: Any = appdirs.user_cache_dir  # an installation that its users may not write to
+    return str(Path(users("numba", False)) / name)

@@ -1,0 +1,157 @@
+"""Replay a list of flows, as other simulators read them, on a network.
+
+python -m runners.network topology=ft16.hpcc flows=ring.flows out=ring.csv
+python -m runners.network topology=ft16.hpcc flows=ring.flows network=flow
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.command import Parser, exits, tell
+from analysis.screen import counted, print_table
+from xsim.errors import SpecError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from runners.replay_options import Options
+    from xsim.fabric.flows import FlowList
+    from xsim.fabric.graph import Graph
+    from xsim.sim.packets.flows import Flows
+    from xsim.sim.packets.settings import Settings
+
+__all__ = ["main"]
+
+QUIET_S = 2.0  # what is over by then says nothing on its way
+LINE_EVERY_S = 10.0
+SAID_HOPS = 4 * 10**6  # of packets over links: what more take longer than a few seconds
+PS_PER_NS = 1000
+PS_PER_US = 10**6
+CSV_COLUMNS = ("scenario", "simulator", "flow_id", "src", "dst", "bytes", "start_ns", "fct_ns")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Times:
+    """When N flows began and ended, int64."""
+
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+
+
+@exits
+def main(argv: Sequence[str]) -> int:
+    """Write what was asked for, and print a summary."""
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, add_help=False)
+    parser.add_argument("words", nargs="*", metavar="key=value")
+    parser.add_argument("--help", "-h", action="store_true", help="this page")
+    given = parser.parse_intermixed_args(argv)
+    from runners.replay_options import epilog, read_options
+
+    if given.help:
+        parser.epilog = epilog()
+        parser.print_help()
+        return 0
+    options = read_options(given.words)
+    started_s = time.perf_counter()
+    flows, found = _replayed(options)
+    wall_s = time.perf_counter() - started_s
+    if options.out is not None:
+        from runners.store import write_whole
+
+        write_whole(options.out, _csv(options, flows, found).encode())
+    _summarise(found, wall_s)
+    return 0
+
+
+def _replayed(options: Options) -> tuple[FlowList, Times]:
+    from runners.foreign import named, read_flows, read_topology
+    from xsim.fabric.hashed_paths import paths_of
+    from xsim.sim.packets.settings import Settings
+    from xsim.sim.replay import as_packets, replay
+
+    listed = read_flows(options.flows, options.format)
+    wires, flows = read_topology(options.topology, listed.failures), listed.flows
+    with named(options.flows.name):
+        there, back = paths_of(wires.graph, flows, wires.preferred)
+    if isinstance(options.model, Settings):
+        with named(options.flows.name):
+            packets = as_packets(flows, there, back)
+        return flows, _packet_by_packet(options.model, wires.graph, flows, packets)
+    headers = -(-flows.size_bytes // options.payload_bytes)
+    wire_bytes = flows.size_bytes + headers * options.header_bytes
+    watch = _Watch(len(flows)).show
+    found = replay(wires.graph, flows, there, wire_bytes, options.model, options.seed, watch)
+    return flows, Times(found.start_ps, found.end_ps)
+
+
+def _packet_by_packet(settings: Settings, graph: Graph, flows: FlowList, packets: Flows) -> Times:
+    from xsim.sim.packets.replay import replay
+
+    if len(flows.after) and flows.awaited == "receiver" and settings.completion == "sender":
+        problem = "the flows wait for last bytes at receivers"
+        raise SpecError("completion", settings.completion, problem, "write completion=receiver")
+    hops = int((-(-flows.size_bytes // settings.payload_bytes) * np.diff(packets.path_ptr)).sum())
+    if hops > SAID_HOPS:
+        tell(f"simulating {hops / 1e6:.0f} million hops of packets")
+    found = replay(graph, packets, settings)
+    return Times(found.start_ps, found.sender_end_ps if settings.completion == "sender" else found.receiver_end_ps)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Says on stderr how far a long replay is."""
+
+    total: int
+    started_s: float = field(default_factory=time.monotonic)
+    next_s: float = field(default_factory=lambda: QUIET_S)
+
+    def show(self, ended: int) -> None:
+        """So many flows have ended."""
+        passed_s = time.monotonic() - self.started_s
+        if passed_s >= self.next_s:
+            self.next_s = passed_s + LINE_EVERY_S
+            tell(f"[{passed_s:6.1f} s] {ended} of {counted(self.total, 'flow')} done")
+
+
+def _csv(options: Options, flows: FlowList, found: Times) -> str:
+    """A line per flow, in the order of the list."""
+    columns = (flows.number, flows.src, flows.dst, flows.size_bytes, found.start_ps, found.end_ps - found.start_ps)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for *said, start_ps, took_ps in zip(*(own.tolist() for own in columns), strict=True):
+        writer.writerow([options.flows.stem, options.simulator, *said, _ns(start_ps), _ns(took_ps)])
+    return text.getvalue()
+
+
+def _ns(time_ps: int) -> str:
+    whole, rest = divmod(time_ps, PS_PER_NS)
+    return f"{whole}.{rest:03}" if rest else f"{whole}"
+
+
+def _summarise(found: Times, wall_s: float) -> None:
+    took_ps = found.end_ps - found.start_ps
+    names = ("flows", "mean_fct_us", "p50_fct_us", "p99_fct_us", "max_fct_us", "makespan_us", "wall_s")
+    if not len(took_ps):
+        print("no flows")
+        return
+    figures = (took_ps.mean(), _part(took_ps, 0.5), _part(took_ps, 0.99), took_ps.max(), found.end_ps.max())
+    print_table(names, [[str(len(took_ps)), *(f"{x / PS_PER_US:.3f}" for x in figures), f"{wall_s:.2f}"]], names)
+
+
+def _part(values: NDArray[np.int64], share: float) -> int:
+    """The smallest of ``values`` that is not exceeded by this share of them."""
+    return int(np.quantile(values, share, method="inverted_cdf"))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,248 @@
+"""A host: flows that take turns at its ports, receivers that acknowledge at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tests.oracles.packet_clock import Call, Clock
+from tests.oracles.packet_port import Kind, Packet, Port, Stamp
+from tests.oracles.packet_values import Flow, PacketSettings
+
+__all__ = ["Congestion", "Control", "GaveUpError", "Receiver", "Sender", "Turns"]
+
+
+class Control(Protocol):
+    """The congestion control of one flow."""
+
+    def acknowledged(self, packet: Packet) -> None:
+        """An acknowledgement has come and is counted; the port is tried after this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Congestion:
+    """Attributes:
+    control: Builds the state of one flow.
+    extra_bytes: What it adds to a data packet; an acknowledgement has as much, in the room that it has left.
+    """
+
+    control: Callable[[Sender], Control] | None = None
+    extra_bytes: int = 0
+
+
+class GaveUpError(Exception):
+    """A sender has gone back too often without progress."""
+
+
+class Sender:
+    """A flow at its source. Bytes below ``acked`` have been acknowledged, those from ``next_byte`` on are to be sent.
+
+    Attributes:
+        window_bytes: Most in flight at line rate; None is unlimited.
+        rate: Bit/s at which it spaces its packets; the line's at first.
+        available: Tick from which it may send by its rate.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        flow: Flow,
+        window_bytes: int | None,
+        settings: PacketSettings,
+        clock: Clock,
+        turns: Turns,
+        congestion: Congestion,
+    ) -> None:
+        self.number, self.flow, self.window_bytes = number, flow, window_bytes
+        self.settings, self.clock, self.turns = settings, clock, turns
+        self.rate = self.line_rate = turns.port.bits_per_s
+        self.next_byte = self.acked = 0
+        self.available = clock.now
+        self.last_size = 0
+        self.go_backs = 0
+        self._expiries = 0
+        self._timer: Call | None = None
+        self._extra_bytes = congestion.extra_bytes
+        self._control = congestion.control(self) if congestion.control else None
+
+    @property
+    def finished(self) -> bool:
+        return self.acked >= self.flow.size_bytes
+
+    @property
+    def bytes_left(self) -> int:
+        return self.flow.size_bytes - self.next_byte
+
+    @property
+    def window_is_full(self) -> bool:
+        window = self.window_bytes
+        if window is None:
+            return False
+        if self.settings.window_follows_rate:
+            window = max(1, window * self.rate // self.line_rate)
+        return self.next_byte - self.acked >= window
+
+    def next_packet(self) -> Packet:
+        settings, now = self.settings, self.clock.now
+        payload = min(settings.payload_bytes, self.bytes_left)
+        size = payload + settings.header_bytes + self._extra_bytes
+        packet = Packet(Kind.DATA, size, self.number, self.next_byte, payload, deque(self.flow.path[1:]), sent=now)
+        self.next_byte += payload
+        self.last_size = size
+        self.available = now + settings.serialisation(size, self.rate)
+        if self._timer is None:
+            self._set_timer()
+        return packet
+
+    def count(self, packet: Packet) -> None:
+        """The bytes that an acknowledgement is for."""
+        if packet.number > self.acked:
+            self.acked = packet.number
+            self.next_byte = max(self.next_byte, self.acked)
+            self._expiries = 0
+            self._set_timer()
+
+    def react(self, packet: Packet) -> None:
+        """Go back if asked to, and let congestion control act; a flow that this acknowledgement ended does, too."""
+        if packet.kind is Kind.NACK:
+            self._go_back()
+        if self._control is not None:
+            self._control.acknowledged(packet)
+
+    def pace(self, rate: int) -> None:
+        """Another rate, as if it had held since the last packet was sent."""
+        serialisation = self.settings.serialisation
+        self.available += serialisation(self.last_size, rate) - serialisation(self.last_size, self.rate)
+        self.rate = rate
+        self.turns.available_from(self.available)
+
+    def _set_timer(self) -> None:
+        """Running while bytes are in flight."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.settings.retransmit_ps is not None and self.next_byte > self.acked:
+            self._timer = self.clock.after(self.settings.ticks(self.settings.retransmit_ps), self._expired)
+
+    def _expired(self) -> None:
+        self._timer = None
+        self._expiries += 1
+        if self._expiries > self.settings.retries:
+            raise GaveUpError(f"flow {self.number} has gone back {self.settings.retries} times to byte {self.acked}")
+        self._go_back()
+        self.turns.port.kick()
+
+    def _go_back(self) -> None:
+        self.next_byte = self.acked
+        self.go_backs += 1
+
+
+class Turns:
+    """What waits for a link out of a host: acknowledgements first, then the flows, each a packet in its turn.
+
+    A pause stops both. The scan begins behind the flow that was served last and takes the first that may send. Finished
+    flows stay in the list, and in the count of turns, until a scan passes over one: then all behind it that have
+    finished leave, too, and only the number of the flow that is served is corrected.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.acks: deque[Packet] = deque()
+        self.port: Port
+        self._clock = clock
+        self._senders: list[Sender] = []
+        self._served = 0
+        self._wake: Call | None = None
+
+    def join(self, sender: Sender) -> None:
+        self._senders.append(sender)
+        self.port.kick()
+
+    def next_packet(self) -> Packet | None:
+        if not self.port.paused and self.acks:
+            return self.acks.popleft()
+        sender = self._next_sender()
+        if sender is None:
+            self._sleep()
+            return None
+        return sender.next_packet()
+
+    def available_from(self, tick: int) -> None:
+        """A flow may send from ``tick`` on: wake up then, if the port was to sleep longer."""
+        if self._wake is not None and self._wake.pending and tick < self._wake.tick:
+            self._wake.cancel()
+            self._wake = self._clock.at(max(tick, self._clock.now), self.port.kick)
+
+    def _next_sender(self) -> Sender | None:
+        senders, count = self._senders, len(self._senders)
+        chosen: Sender | None = None
+        leaving = count
+        for step in range(1, count + 1):
+            turn = (self._served + step) % count
+            sender = senders[turn]
+            if not self.port.paused and sender.bytes_left > 0 and not sender.window_is_full:
+                if sender.available <= self._clock.now:
+                    chosen = sender
+                    break
+            elif sender.finished:
+                leaving = min(leaving, turn)
+        if leaving < count:
+            self._senders = senders[:leaving] + [sender for sender in senders[leaving:] if not sender.finished]
+        if chosen is not None:
+            self._served = self._senders.index(chosen)
+        return chosen
+
+    def _sleep(self) -> None:
+        """Until a flow may send by its rate; a wake-up that is set already stays."""
+        now = self._clock.now
+        times = [sender.available for sender in self._senders if sender.bytes_left > 0 and sender.available > now]
+        if times and not (self._wake is not None and self._wake.pending):
+            self._wake = self._clock.at(min(times), self.port.kick)
+
+
+@dataclass(slots=True, eq=False)
+class Receiver:
+    """A flow at its target, which takes its bytes in order alone.
+
+    Attributes:
+        expected: The next byte.
+        milestone: It acknowledges when it expects this byte or a later one.
+    """
+
+    size_bytes: int
+    settings: PacketSettings
+    expected: int = 0
+    milestone: int = field(init=False)
+    _asked_for: int = 0
+    _ask_again: int = 0
+
+    def __post_init__(self) -> None:
+        self.milestone = self.settings.ack_every
+
+    def answer(self, packet: Packet, now: int) -> Kind | None:
+        """To a data packet. Duplicates go unanswered where no sender can be waiting for a lost acknowledgement."""
+        if packet.number > self.expected:
+            if now < self._ask_again and self._asked_for == self.expected:
+                return None
+            self._ask_again = now + self.settings.ticks(self.settings.nack_interval_ps)
+            self._asked_for = self.expected
+            return Kind.NACK
+        if packet.number < self.expected:
+            return Kind.ACK if self.settings.retransmit_ps is not None else None
+        self.expected += packet.payload
+        if self.expected < min(self.milestone, self.size_bytes):
+            return None
+        self.milestone = self.expected + self.settings.ack_every
+        return Kind.ACK
+
+
+def ack_size(settings: PacketSettings, congestion: Congestion) -> int:
+    """It has two bytes of header less than data, and carries back what congestion control has added."""
+    return max(settings.ack_bytes, settings.header_bytes - 2 + congestion.extra_bytes)
+
+
+def acknowledgement(kind: Kind, size: int, data: Packet, expected: int, back: tuple[int, ...]) -> Packet:
+    """Of a data packet, with what it met on its way."""
+    way, stamps = deque(back[1:]), list[Stamp](data.stamps)
+    return Packet(kind, size, data.flow, expected, way=way, marked=data.marked, sent=data.sent, stamps=stamps)

@@ -1,0 +1,130 @@
+"""Packets, and the port at the start of each directed link that puts them on the wire one by one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import NamedTuple
+
+from tests.oracles.packet_clock import Clock, Dice
+from tests.oracles.packet_values import LinkCounters, PacketSettings
+from xsim.fabric.graph import Cable
+
+__all__ = ["Kind", "Packet", "Port", "Stamp"]
+
+
+class Kind(Enum):
+    DATA = auto()
+    ACK = auto()
+    NACK = auto()
+    PAUSE = auto()
+    RESUME = auto()
+
+
+class Stamp(NamedTuple):
+    """What a switch notes on a data packet as its transmission begins.
+
+    Attributes:
+        sent_bytes: On that link before this packet, frames of every kind.
+        queued_bytes: Behind this packet for the same link, pause frames included.
+    """
+
+    time_ns: int
+    sent_bytes: int
+    queued_bytes: int
+    bits_per_s: int
+
+
+@dataclass(slots=True, eq=False)
+class Packet:
+    """Attributes:
+    number: Of data its first byte; of an acknowledgement the next byte expected.
+    way: Directed links that are still ahead of it.
+    came_by: The link by which it came to the switch that holds it.
+    marked: Met congestion; an acknowledgement repeats what the data packet met, and its stamps and time of sending.
+    """
+
+    kind: Kind
+    size: int
+    flow: int = -1
+    number: int = 0
+    payload: int = 0
+    way: deque[int] = field(default_factory=deque)
+    came_by: int = -1
+    marked: bool = False
+    sent: int = 0
+    stamps: list[Stamp] = field(default_factory=list)
+
+
+class Port:
+    """Sends what ``supply`` hands out, store and forward: the next when one has left, received a delay later.
+
+    At one instant a port is free again before the packet that it sent arrives anywhere, since that is scheduled first.
+    """
+
+    def __init__(
+        self,
+        link: int,
+        cable: Cable,
+        settings: PacketSettings,
+        clock: Clock,
+        dice: Dice,
+        supply: Callable[[], Packet | None],
+        deliver: Callable[[Packet], None],
+    ) -> None:
+        self.link = link
+        self.bits_per_s = cable.bandwidth_bits_per_s
+        self.delay = settings.ticks(cable.delay_ps)
+        self.loss = cable.loss
+        self.dice = dice
+        self.counters = LinkCounters()
+        self.paused = False
+        self._settings, self._clock, self._supply, self._deliver = settings, clock, supply, deliver
+        self._busy = False
+        self._paused_since = 0
+        self._on_the_wire = 0
+
+    def kick(self) -> None:
+        """Send, if it is free and there is something to send."""
+        if self._busy:
+            return
+        packet = self._supply()
+        if packet is None:
+            return
+        self._busy = True
+        self._on_the_wire += 1
+        self.counters.sent_bytes += packet.size
+        self.counters.packets += 1
+        free = self._clock.now + self._settings.serialisation(packet.size, self.bits_per_s)
+        self._clock.at(free, self._freed)
+        self._clock.at(free + self.delay, lambda: self._arrived(packet))
+
+    def pause(self, paused: bool) -> None:
+        """By a frame from the other end; what is being sent goes on."""
+        now = self._clock.now
+        if self.paused and not paused:
+            self.counters.paused_ps += (now - self._paused_since) * self._settings.tick_ps
+        if paused and not self.paused:
+            self._paused_since = now
+        self.paused = paused
+        if not paused:
+            self.kick()
+
+    def assert_idle(self) -> None:
+        assert not self._busy
+        assert not self.paused
+        assert not self._on_the_wire
+
+    def _freed(self) -> None:
+        self._busy = False
+        self.kick()
+
+    def _arrived(self, packet: Packet) -> None:
+        self._on_the_wire -= 1
+        may_be_lost = self.loss > 0 and packet.kind not in (Kind.PAUSE, Kind.RESUME)
+        if may_be_lost and self.dice.throw() < self.loss:
+            self.counters.lost += 1
+        else:
+            self._deliver(packet)

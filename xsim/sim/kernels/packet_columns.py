@@ -1,0 +1,88 @@
+"""Columns of the packet kernel's tables, and the kinds of its events. All tables are int64 unless said.
+
+rows      R x 8    a packet, or an event that is no packet (``TIME`` .. ``HOP``); free ones form a list
+links     L x 48   a directed link: its transmitter, and the ingress port at its far end (``FREE_AT`` .. ``LOST``)
+chances   L x 2    float64: ``PMAX``, ``LOSS``
+switches  S x 2    ``SHARED``, ``POOL``
+flows     F x 28   ``NEXT_BYTE`` .. ``RETRY_SET``
+route     1-D      directed links of all ways, each closed by -1
+members   1-D      first the flows that each host port serves in turn, then the flows that follow each flow
+wheel     1-D      heads of the buckets, then one bit per bucket that is not empty
+bucket    2 x R    the open bucket: keys and rows, the next one last
+heap      3 x R    times, numbers and rows of the events that the wheel does not hold
+sim       1-D      ``NOW`` .. ``GAVE_UP``: the state of the whole, and its settings
+"""
+
+from __future__ import annotations
+
+# Of a row. SERIAL: its number in the order of scheduling, which decides between equal times. FLOW: of a packet; the
+# link of FREE, WAKE, PAUSE and RESUME. NUMBER: first byte of a data packet, next byte wanted of an acknowledgement.
+# HOP: the place in ``route`` of the link that it is on.
+TIME, SERIAL, NEXT, KIND, FLOW, NUMBER, SIZE, HOP = range(8)
+ROW_COLUMNS = 8
+
+# KIND. The packets come first; a congestion mark is added to the kind.
+DATA, ACK, NACK, PAUSE, RESUME, FREE, WAKE, START, TIMER = range(9)
+TIMERS = 3  # TIMER + 0 .. TIMER + 2
+RETRY = TIMER + TIMERS
+KINDS, MARKED = 15, 16  # mask of the kind, and the mark
+
+# Of a link as its transmitter sees it. FREE_AT, FREE_SERIAL: the event of its becoming free, real only if FREE_SET.
+# HEAD, TAIL: its queue. URGENT, URGENT_TAIL: pause and resume frames. OWNER: switch that it starts at, -1 for a host.
+FREE_AT, FREE_SERIAL, FREE_SET, HEAD, TAIL, URGENT, PAUSED, BACKLOG = range(8)
+OWNER, DELAY, RATE, DATA_TIME, ACK_TIME, KMIN, KMAX, URGENT_TAIL = range(8, 16)
+# Of the ingress port at its far end. INTO: switch there, -1 for a host. BACK: the link the other way. PAUSING: whether
+# the transmitter has been told to pause. SHIFT: the threshold is the free pool, shifted right by this.
+INTO, BACK, TAKEN, OVER, PAUSING, HEADROOM, SHIFT, DICE = range(16, 24)
+# Of a host port: its flows are ``members[FLOWS_AT : FLOWS_AT + FLOWS_HERE]``. SERVED: place of the last one served.
+FLOWS_AT, FLOWS_HERE, SERVED, WAKE_ROW = range(24, 28)
+# Counted. PAUSED_FOR: time for which the transmitter was paused, and since when it is. LOST: by errors of the wire.
+BYTES, PACKETS, MARKS, PAUSES, PAUSED_FOR, PAUSED_SINCE, DROPS, LOST = range(28, 36)
+LINK_COLUMNS = 40
+
+PMAX, LOSS = range(2)
+SHARED, POOL = range(2)
+SWITCH_COLUMNS = 2
+
+# Of a flow, bytes of a stream: NEXT_BYTE to send, POSTED so far, ACKED, RECEIVED in order. AVAILABLE: when its rate
+# lets it send again. WINDOW: 0 for none. WAY, WAY_BACK: places in ``route``. RETRY_AT, RETRY_NUMBER: the event at which
+# it goes back unless something comes (0: none); RETRY_SET: whether one is entered, that one or an earlier. TRIES: how
+# often in a row it went back.
+NEXT_BYTE, POSTED, ACKED, WINDOW, AVAILABLE, RECEIVED, WAY, WAY_BACK = range(8)
+STATE, BYTES_PER_ROUND, OFFSET, AWAITED, FOLLOWERS, FOLLOWERS_END, BEGAN, SENDER_END = range(8, 16)
+RECEIVER_END, GAP, GAP_UNTIL, GO_BACKS, MILESTONE, FLOW_RATE, LAST_SIZE, TRIES = range(16, 24)
+RETRY_AT, RETRY_NUMBER, RETRY_SET = range(24, 27)
+FLOW_COLUMNS = 28
+WAITING, UNDER_WAY, FINISHED = range(3)  # STATE
+
+# Of a flow's congestion control: what it asks for, bits per second, bytes (0: no window) and up to three instants at
+# which to be called (0: none); what it is told, the rate of the host's port, the ticks of an undisturbed round trip and
+# the bytes that fit in one.
+RATE_BITS, WINDOW_BYTES, ALARM, LINE_BITS, TRIP, TRIP_BYTES, OWN = 0, 1, 2, 5, 6, 7, 8
+BEGIN, FEEDBACK, ALARMED = range(3)  # why it is called; ALARMED + 0 .. ALARMED + 2
+
+# Of what a packet has seen: when it left its host, and of up to five switches the instant, the bytes sent there before
+# it, the bytes queued behind it, and the bits per second.
+SENT_AT, HOPS_SEEN, HOP_RECORDS = range(3)
+RECORD, MOST_RECORDS = 4, 5
+SEEN_COLUMNS = HOP_RECORDS + RECORD * MOST_RECORDS
+
+BUCKETS = 1 << 14
+BUCKET_MASK = BUCKETS - 1
+WHEEL = BUCKETS + BUCKETS // 64
+
+# TURN: number of the event in hand. CURSOR: the open bucket. LEFT: entries in it. ROWS_FREE: head of the list of free
+# rows. UNFINISHED: flows. MARGIN: rows that one event may take. SCALE: ticks per second. CONTROLLED: whether there is a
+# congestion control. RECORDED: whether packets record their way. WINDOW_FOLLOWS: the window shrinks with the rate.
+# REPACED: a new rate holds for the pause after the last packet already. BELOW: 1 if what lasts a whole number of ticks
+# is taken to last one less, see ``wires``. RETRY_TIME: 0 if no sender ever goes back by itself. GAVE_UP: the flow whose
+# sender has gone back too often.
+NOW, TURN, ISSUED, CURSOR, LEFT, HEAPED, ROWS_FREE, ROWS_LEFT, EVENTS, UNFINISHED, MARGIN = range(11)
+WIDTH, SCALE, PAYLOAD, HEADER, ACK_SIZE, PFC_SIZE, ACK_EVERY, PFC, RESERVE, RESUME_GAP = range(11, 21)
+GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED, BELOW, RETRY_TIME, RETRIES, GAVE_UP = range(
+    21, 31
+)
+SIM_COLUMNS = 32
+
+# What ``run`` answers.
+IDLE, LATER, GROW, LOST_HOPE = range(4)

@@ -1,0 +1,301 @@
+"""Ports: transmission, queues, shared buffers of switches, pause frames, congestion marks.
+
+A port that is idle sends at once. One that is busy queues, and only then is its becoming free made an event; its number
+was set aside when the transmission began, so that it comes when it would have come.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.packet_clock import new_row, recycle, schedule_numbered
+from xsim.sim.kernels.packet_columns import (
+    ACK_SIZE,
+    ACK_TIME,
+    BACK,
+    BACKLOG,
+    BELOW,
+    BYTES,
+    DATA,
+    DATA_TIME,
+    DELAY,
+    DICE,
+    DROPS,
+    FLOW,
+    FLOWS_HERE,
+    FREE,
+    FREE_AT,
+    FREE_SERIAL,
+    FREE_SET,
+    HEAD,
+    HEADER,
+    HEADROOM,
+    HOP,
+    HOP_RECORDS,
+    HOPS_SEEN,
+    INTO,
+    ISSUED,
+    KIND,
+    KINDS,
+    KMAX,
+    KMIN,
+    MARKED,
+    MARKS,
+    MOST_RECORDS,
+    NEXT,
+    NOW,
+    OVER,
+    PACKETS,
+    PAUSE,
+    PAUSED,
+    PAUSES,
+    PAUSING,
+    PAYLOAD,
+    PFC,
+    PFC_SIZE,
+    PMAX,
+    POOL,
+    RATE,
+    RECORD,
+    RECORDED,
+    RESERVE,
+    RESUME,
+    RESUME_GAP,
+    SCALE,
+    SHARED,
+    SHIFT,
+    SIZE,
+    TAIL,
+    TAKEN,
+    TURN,
+    URGENT,
+    URGENT_TAIL,
+)
+
+__all__ = ["append", "busy", "chance", "forward", "send_queued", "transmit"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@kernel
+def busy(link: int, links: Ints, sim: Ints) -> bool:
+    """Whether the port is sending, seen from the event in hand."""
+    free_at = links[link, FREE_AT]
+    return bool(free_at > sim[NOW] or (free_at == sim[NOW] and links[link, FREE_SERIAL] > sim[TURN]))
+
+
+@kernel
+def expect_free(link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
+    """Make the end of the transmission under way an event, if it is none yet."""
+    if links[link, FREE_SET] == 0:
+        links[link, FREE_SET] = 1
+        row = new_row(rows, sim)
+        rows[row, KIND], rows[row, FLOW] = FREE, link
+        schedule_numbered(row, links[link, FREE_AT], links[link, FREE_SERIAL], rows, wheel, heap, sim)
+
+
+@kernel
+def transmit(row: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
+    """Begin to send the packet on an idle port."""
+    size = rows[row, SIZE]
+    if size == sim[PAYLOAD] + sim[HEADER]:
+        lasts = links[link, DATA_TIME]
+    elif size == sim[ACK_SIZE]:
+        lasts = links[link, ACK_TIME]
+    else:
+        lasts = (size * 8 * sim[SCALE] - sim[BELOW]) // links[link, RATE]
+    free_at, number = sim[NOW] + lasts, sim[ISSUED]
+    sim[ISSUED] = number + 2
+    links[link, FREE_AT], links[link, FREE_SERIAL] = free_at, number
+    links[link, BYTES] += size
+    links[link, PACKETS] += 1
+    schedule_numbered(row, free_at + links[link, DELAY], number + 1, rows, wheel, heap, sim)
+    links[link, FREE_SET] = 0
+    if links[link, HEAD] >= 0 or links[link, FLOWS_HERE] > 0 or links[link, URGENT] >= 0:
+        expect_free(link, rows, links, wheel, heap, sim)
+
+
+@kernel
+def append(row: int, link: int, rows: Ints, links: Ints) -> None:
+    """Put the packet at the end of the port's queue."""
+    rows[row, NEXT] = -1
+    if links[link, HEAD] < 0:
+        links[link, HEAD] = row
+    else:
+        rows[links[link, TAIL], NEXT] = row
+    links[link, TAIL] = row
+    links[link, BACKLOG] += rows[row, SIZE]
+
+
+# --- switches ---
+
+
+@kernel
+def forward(
+    row: int,
+    link: int,
+    out: int,
+    rows: Ints,
+    links: Ints,
+    chances: Floats,
+    switches: Ints,
+    seen: Ints,
+    route: Ints,
+    wheel: Ints,
+    heap: Ints,
+    sim: Ints,
+) -> None:
+    """A packet has come over ``link`` to a switch and goes on over ``out``."""
+    size, limit = rows[row, SIZE], _threshold(link, links, switches)
+    if (
+        links[out, HEAD] < 0
+        and links[out, URGENT] < 0
+        and links[out, PAUSED] == 0
+        and links[link, PAUSING] == 0
+        and links[link, OVER] == 0
+        and links[link, TAKEN] + size <= sim[RESERVE]
+        and size <= limit
+        and not busy(out, links, sim)
+    ):  # it would come and go within the reserve of its port: nothing to account
+        rows[row, HOP] += 1
+        if sim[RECORDED]:
+            _record(row, out, rows, links, seen, sim)
+        transmit(row, out, rows, links, wheel, heap, sim)
+        return
+    if size + links[link, OVER] > links[link, HEADROOM] and size + max(0, links[link, TAKEN] - sim[RESERVE]) > limit:
+        links[link, DROPS] += 1
+        recycle(row, rows, sim)
+        return
+    _arrive(link, size, limit, links, switches, sim)
+    if sim[PFC] and links[link, PAUSING] == 0:
+        over = links[link, OVER] > 0
+        if over or max(0, links[link, TAKEN] - sim[RESERVE]) >= _threshold(link, links, switches):
+            links[link, PAUSING] = 1
+            links[link, PAUSES] += 1
+            _signal(PAUSE, link, rows, links, wheel, heap, sim)
+    append(row, out, rows, links)
+    if busy(out, links, sim):
+        expect_free(out, rows, links, wheel, heap, sim)
+    else:
+        send_queued(out, rows, links, chances, switches, seen, route, wheel, heap, sim)
+
+
+@kernel
+def send_queued(
+    link: int,
+    rows: Ints,
+    links: Ints,
+    chances: Floats,
+    switches: Ints,
+    seen: Ints,
+    route: Ints,
+    wheel: Ints,
+    heap: Ints,
+    sim: Ints,
+) -> None:
+    """Serve an idle port of a switch."""
+    row = links[link, URGENT]
+    if row >= 0:
+        links[link, URGENT] = rows[row, NEXT]
+        transmit(row, link, rows, links, wheel, heap, sim)
+        return
+    row = links[link, HEAD]
+    if row < 0 or links[link, PAUSED]:
+        return
+    size, came_by = rows[row, SIZE], route[rows[row, HOP]]
+    rows[row, HOP] += 1
+    links[link, HEAD] = rows[row, NEXT]
+    links[link, BACKLOG] -= size
+    _depart(came_by, size, links, switches, sim)
+    _mark(row, link, rows, links, chances)
+    if links[came_by, PAUSING] and links[came_by, OVER] == 0:
+        shared = links[came_by, TAKEN] - sim[RESERVE]
+        if shared <= 0 or shared + sim[RESUME_GAP] <= _threshold(came_by, links, switches):
+            links[came_by, PAUSING] = 0
+            _signal(RESUME, came_by, rows, links, wheel, heap, sim)
+    if sim[RECORDED]:
+        _record(row, link, rows, links, seen, sim)
+    transmit(row, link, rows, links, wheel, heap, sim)
+
+
+@kernel
+def _threshold(link: int, links: Ints, switches: Ints) -> int:
+    """Bytes beyond its reserve that the ingress port may hold: a share of what is free in the pool."""
+    switch = links[link, INTO]
+    return int((switches[switch, POOL] - switches[switch, SHARED]) >> links[link, SHIFT])
+
+
+@kernel
+def _arrive(link: int, size: int, limit: int, links: Ints, switches: Ints, sim: Ints) -> None:
+    """Account a packet to its ingress port: in the reserve, in the pool, else in the headroom."""
+    held = links[link, TAKEN] + size
+    beyond = held - sim[RESERVE]
+    if beyond > max(0, limit):
+        links[link, OVER] += size
+    else:
+        links[link, TAKEN] = held
+        switches[links[link, INTO], SHARED] += max(0, min(size, beyond))
+
+
+@kernel
+def _depart(link: int, size: int, links: Ints, switches: Ints, sim: Ints) -> None:
+    """Take a packet from its ingress port: from the headroom first, then the pool, then the reserve."""
+    over = min(links[link, OVER], size)
+    links[link, OVER] -= over
+    size -= over
+    shared = max(0, min(size, links[link, TAKEN] - sim[RESERVE]))
+    switches[links[link, INTO], SHARED] -= shared
+    links[link, TAKEN] -= size
+
+
+@kernel
+def _signal(kind: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
+    """Tell the transmitter of ``link`` to pause or to resume, by a frame ahead of all others the other way."""
+    row, back = new_row(rows, sim), links[link, BACK]
+    rows[row, KIND], rows[row, FLOW], rows[row, SIZE], rows[row, NEXT] = kind, link, sim[PFC_SIZE], -1
+    if not busy(back, links, sim):
+        transmit(row, back, rows, links, wheel, heap, sim)
+        return
+    if links[back, URGENT] < 0:
+        links[back, URGENT] = row
+    else:
+        rows[links[back, URGENT_TAIL], NEXT] = row
+    links[back, URGENT_TAIL] = row
+    expect_free(back, rows, links, wheel, heap, sim)
+
+
+@kernel
+def _mark(row: int, link: int, rows: Ints, links: Ints, chances: Floats) -> None:
+    """Congestion experienced, by the queue that the packet leaves behind."""
+    queued, low, high = links[link, BACKLOG], links[link, KMIN], links[link, KMAX]
+    if queued > high or (
+        queued > low and chance(link, links) < chances[link, PMAX] * (queued - low) / max(1, high - low)
+    ):
+        links[link, MARKS] += 1
+        if rows[row, KIND] == DATA:  # an acknowledgement has the mark that it echoes
+            rows[row, KIND] = DATA | MARKED
+
+
+@kernel
+def _record(row: int, link: int, rows: Ints, links: Ints, seen: Ints, sim: Ints) -> None:
+    """A data packet notes the state of the port that it leaves by."""
+    count = seen[row, HOPS_SEEN]
+    if rows[row, KIND] & KINDS == DATA and count < MOST_RECORDS:
+        place = HOP_RECORDS + RECORD * count
+        seen[row, place], seen[row, place + 1] = sim[NOW], links[link, BYTES]
+        seen[row, place + 2], seen[row, place + 3] = links[link, BACKLOG], links[link, RATE]
+        seen[row, HOPS_SEEN] = count + 1
+
+
+@kernel
+def chance(link: int, links: Ints) -> float:
+    """The next number in 0 .. 1 of the link's own sequence (SplitMix64: Steele, Lea, Flood, OOPSLA 2014)."""
+    state = np.uint64(links[link, DICE]) + np.uint64(0x9E3779B97F4A7C15)
+    links[link, DICE] = np.int64(state)
+    mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return float(np.int64(mixed >> np.uint64(11))) * 2.0**-53

@@ -1,0 +1,36 @@
+"""What a replay sends: flows in columns, each with its way and the way of its acknowledgements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Flows"]
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flows:
+    """N flows over the directed links of a ``Graph``; all columns int64, of length N unless said.
+
+    Attributes:
+        src, dst: Hosts of the graph.
+        size_bytes: At least 0.
+        start_ps: The earliest start; of a flow with a predecessor, counted from the end of that.
+        after: Number of the flow whose completion at its sender starts this one, or -1.
+        path_ptr, path: Directed links of the data packets of each flow, in CSR form.
+        back_ptr, back: Directed links of its acknowledgements, in CSR form.
+    """
+
+    src: Ints
+    dst: Ints
+    size_bytes: Ints
+    start_ps: Ints
+    after: Ints
+    path_ptr: Ints
+    path: Ints
+    back_ptr: Ints
+    back: Ints

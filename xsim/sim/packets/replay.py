@@ -1,0 +1,199 @@
+"""Flows over a graph, packet by packet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim.errors import SpecError, short
+from xsim.fabric.graph import Graph
+from xsim.sim.kernels import packet_columns as k
+from xsim.sim.kernels.never import NEVER_PS
+from xsim.sim.packets.engine import Engine
+from xsim.sim.packets.flows import Flows
+from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.wires import wires_of
+
+__all__ = ["LinkCounts", "Outcome", "replay"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkCounts:
+    """What each of L directed links has seen; all int64.
+
+    Attributes:
+        sent_bytes, packets: Begun to be sent, headers, acknowledgements and pause frames included.
+        marks: Packets marked as they left its queue.
+        pauses: How often the switch at its end told its transmitter to pause.
+        paused_ps: For how long its transmitter was paused.
+        drops: Packets that found no room in the switch at its end.
+        lost: Packets lost on the wire.
+    """
+
+    sent_bytes: Ints
+    packets: Ints
+    marks: Ints
+    pauses: Ints
+    paused_ps: Ints
+    drops: Ints
+    lost: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """How a replay went.
+
+    Attributes:
+        start_ps: When each flow began, N.
+        sender_end_ps: Its last acknowledgement, N.
+        receiver_end_ps: Its last byte, N.
+        go_backs: How often its sender went back to what was missing, N.
+        links: Counts per directed link.
+        events: How many the simulation took.
+    """
+
+    start_ps: Ints
+    sender_end_ps: Ints
+    receiver_end_ps: Ints
+    go_backs: Ints
+    links: LinkCounts
+    events: int
+
+
+def replay(graph: Graph, flows: Flows, settings: Settings) -> Outcome:
+    """All of ``flows`` over ``graph``, to the end; then every byte has come once and every buffer is empty.
+
+    Raises:
+        SpecError: Flows cannot end: they wait for what was lost, or for one another.
+    """
+    tick_ps = settings.tick_ps
+    wires = wires_of(graph, settings)
+    table, route, members = _flow_tables(flows, wires.links, tick_ps)
+    memory = _memory(flows, table, wires.links, settings)
+    engine = Engine(wires, table, memory, route, members, _width(wires.links), settings)
+    starts = np.flatnonzero(flows.after < 0)
+    starts = starts[np.argsort(flows.start_ps[starts], kind="stable")]
+    engine.sim[k.UNFINISHED] = len(table)
+    engine.post(k.START, starts, flows.start_ps[starts] // tick_ps)
+    answer = engine.run(NEVER_PS)
+    if answer == k.LOST_HOPE:
+        raise _gave_up(int(engine.sim[k.GAVE_UP]), table, settings)
+    if engine.sim[k.UNFINISHED]:
+        raise _stuck(table, wires.links)
+    _check_empty(engine)
+    return _outcome(engine, tick_ps)
+
+
+def _outcome(engine: Engine, tick_ps: int) -> Outcome:
+    flows, links = engine.flows, engine.links
+    return Outcome(
+        start_ps=flows[:, k.BEGAN] * tick_ps,
+        sender_end_ps=flows[:, k.SENDER_END] * tick_ps,
+        receiver_end_ps=flows[:, k.RECEIVER_END] * tick_ps,
+        go_backs=flows[:, k.GO_BACKS].copy(),
+        links=LinkCounts(
+            sent_bytes=links[:, k.BYTES].copy(),
+            packets=links[:, k.PACKETS].copy(),
+            marks=links[:, k.MARKS].copy(),
+            pauses=links[:, k.PAUSES].copy(),
+            paused_ps=links[:, k.PAUSED_FOR] * tick_ps,
+            drops=links[:, k.DROPS].copy(),
+            lost=links[:, k.LOST].copy(),
+        ),
+        events=int(engine.sim[k.EVENTS]),
+    )
+
+
+def _gave_up(flow: int, table: Ints, settings: Settings) -> SpecError:
+    problem = f"its sender has gone back {settings.retries} times in a row to byte {table[flow, k.ACKED]}"
+    return SpecError(f"flows[{flow}]", "lost", problem, "mend its links, or allow more retries or a longer retry_ps")
+
+
+def _stuck(table: Ints, links: Ints) -> SpecError:
+    """Nothing is under way any more, and flows are unfinished."""
+    flows, paused = np.flatnonzero(table[:, k.STATE] != k.FINISHED), np.flatnonzero(links[:, k.PAUSED])
+    if len(paused):
+        where = f"they wait for one another: links {short(tuple(paused.tolist()))} are paused for good"
+        return SpecError(
+            "flows", tuple(flows.tolist()), where, "give switches more memory, or take ways without a circle"
+        )
+    where = "packets were lost that nobody asks for again"
+    return SpecError("flows", tuple(flows.tolist()), where, "set retry_ps, so that senders go back by themselves")
+
+
+def _check_empty(engine: Engine) -> None:
+    """What was sent is received, and nothing is held anywhere."""
+    held = engine.links[:, [k.BACKLOG, k.TAKEN, k.OVER, k.PAUSING, k.PAUSED]]
+    assert not held.any(), "a buffer is not empty"
+    assert not engine.switches[:, k.SHARED].any(), "a pool is not empty"
+    received = engine.flows[:, k.RECEIVED]
+    travelled = engine.flows[:, k.LAST_SIZE] > 0
+    assert (received == engine.flows[:, k.POSTED])[travelled].all(), "a byte is missing"
+
+
+def _width(links: Ints) -> int:
+    """Bits of a bucket's width: the wheel spans the longest hop of a full packet."""
+    longest = int((links[:, k.DATA_TIME] + links[:, k.DELAY]).max(initial=1))
+    return max(0, (longest // (k.BUCKETS - 1)).bit_length())
+
+
+def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Floats:
+    """What the congestion control is told of each flow; the windows that do not come from it."""
+    control = settings.congestion
+    memory = np.zeros((len(table), k.OWN + control.remembers if control.law else 0))
+    if not len(flows.path):
+        return memory
+    scale = 10**12 // settings.tick_ps
+    rate, travels = links[flows.path, k.RATE], np.diff(flows.path_ptr) > 0
+    hop = 2 * links[flows.path, k.DELAY] + settings.payload_bytes * 8 * scale / rate
+    trip = int(np.add.reduceat(hop, flows.path_ptr[:-1][travels]).max())
+    slowest = np.minimum.reduceat(rate, flows.path_ptr[:-1][travels])
+    window = trip * slowest // (8 * scale)
+    if settings.window in ("bdp", "follows") or (settings.window == "auto" and control.windowed):
+        table[travels, k.WINDOW] = np.maximum(1, window)
+    if control.law:
+        memory[:, k.TRIP] = trip
+        memory[travels, k.TRIP_BYTES] = window
+        memory[travels, k.LINE_BITS] = rate[flows.path_ptr[:-1][travels]]
+        memory[:, k.WINDOW_BYTES] = table[:, k.WINDOW]
+    return memory
+
+
+def _flow_tables(flows: Flows, links: Ints, tick_ps: int) -> tuple[Ints, Ints, Ints]:
+    """Flows, ways, and the lists of flows that take turns at a port or follow another; fills the ports in ``links``."""
+    count = len(flows.src)
+    table = np.zeros((count, k.FLOW_COLUMNS), dtype=np.int64)
+    table[:, k.BYTES_PER_ROUND] = flows.size_bytes
+    table[:, k.AWAITED] = flows.after >= 0
+    table[:, k.OFFSET] = np.where(flows.after >= 0, flows.start_ps // tick_ps, 0)
+    table[:, [k.SENDER_END, k.RECEIVER_END, k.GAP, k.BEGAN]] = -1
+    there, back = np.diff(flows.path_ptr), np.diff(flows.back_ptr)
+    ends = np.cumsum(there + back + 2)
+    table[:, k.WAY] = ends - (there + back + 2)
+    table[:, k.WAY_BACK] = ends - back - 1
+    route = np.full(int(ends[-1]) if count else 0, -1, dtype=np.int64)
+    route[_places(table[:, k.WAY], there)] = flows.path
+    route[_places(table[:, k.WAY_BACK], back)] = flows.back
+    first = route[table[:, k.WAY]]
+    used = np.bincount(first[first >= 0], minlength=len(links))
+    links[:, k.FLOWS_AT] = np.cumsum(used) - used
+    links[:, k.SERVED] = 0
+    turns = int(used.sum())
+    followers = np.flatnonzero(flows.after >= 0)
+    followers = followers[np.argsort(flows.after[followers], kind="stable")]
+    until = turns + np.cumsum(np.bincount(flows.after[followers], minlength=count))
+    table[:, k.FOLLOWERS], table[:, k.FOLLOWERS_END] = np.concatenate(([turns], until[:-1])), until
+    members = np.concatenate((np.zeros(turns, dtype=np.int64), followers))
+    return table, route, members
+
+
+def _places(first: Ints, counts: Ints) -> Ints:
+    """``first[i] .. first[i] + counts[i]``, one after another."""
+    before = np.cumsum(counts) - counts
+    places: Ints = np.arange(int(counts.sum())) + np.repeat(first - before, counts)
+    return places

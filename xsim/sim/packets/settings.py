@@ -1,0 +1,101 @@
+"""What a packet network is set to, beside its wires."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from xsim.errors import SpecError
+from xsim.sim.congestion.none import Uncontrolled
+from xsim.sim.contracts import CongestionControl
+from xsim.sim.marking import Marking, marking_at
+
+__all__ = ["Settings"]
+
+REPLY_SAVES_BYTES = 2  # an acknowledgement's header is so much shorter than that of data
+MOST_PAYLOAD_BYTES = 1 << 20  # so that a packet's bits by the picoseconds of a second stay within 64 bits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The defaults are those of the public ns-3 model of RDMA hosts, with its clock of 1 ns made 1 ps.
+
+    Attributes:
+        tick_ps: The clock: 1, or 1000 to agree with ns-3 to the nanosecond.
+        payload_bytes: Of a full data packet.
+        header_bytes: Of each data packet, besides.
+        ack_bytes, pfc_bytes: Whole acknowledgements and pause frames.
+        ack_every: A receiver acknowledges when so many bytes are new to the sender, and the last byte always.
+        pfc: Whether switches pause their neighbours; without, a full headroom loses packets.
+        buffer_bytes: Shared memory of each switch.
+        reserve_bytes: Of it, kept for each port.
+        headroom: Bytes kept per port for what is under way when it pauses: so many times bandwidth times delay.
+        congestion: The congestion control of all flows.
+        ecn: Marking by the port's bits per second; a port that is not listed takes that of the next slower one, or of
+            the slowest. Empty: nothing is marked. None: as the congestion control wants it.
+        window: What a flow may have under way: ``none`` is unlimited, ``bdp`` what fits in the longest undisturbed
+            round trip of the flows, ``follows`` the same, shrinking with the flow's rate, ``auto`` as the congestion
+            control wants it.
+        nack_interval_ps: A receiver asks for the same missing byte not more often than this.
+        retry_ps: A sender goes back to what is not acknowledged after so long without progress. None: never, as in the
+            ns-3 model: if the last packet of a flow is lost, that is an error.
+        retries: How often it does so in a row before that is an error.
+        completion: When a flow has ended for those that wait for it: at its last acknowledgement, or its last byte.
+        seed: Of the chances of marks and losses.
+    """
+
+    tick_ps: int = 1
+    payload_bytes: int = 1000
+    header_bytes: int = 48
+    ack_bytes: int = 60
+    pfc_bytes: int = 43
+    ack_every: int = 1
+    pfc: bool = True
+    buffer_bytes: int = 32 << 20
+    reserve_bytes: int = 4096
+    headroom: int = 3
+    congestion: CongestionControl = field(default_factory=Uncontrolled)
+    ecn: Mapping[int, Marking] | None = None
+    window: Literal["auto", "none", "bdp", "follows"] = "auto"
+    nack_interval_ps: int = 500_000_000
+    retry_ps: int | None = None
+    retries: int = 7
+    completion: Literal["sender", "receiver"] = "sender"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.tick_ps not in (1, 1000):
+            raise SpecError("tick_ps", self.tick_ps, "the clock has no such tick", "choose 1 or 1000")
+        if not 1 <= self.payload_bytes <= MOST_PAYLOAD_BYTES:
+            problem, fix = "a packet cannot carry that", f"choose 1 to {MOST_PAYLOAD_BYTES}"
+            raise SpecError("payload_bytes", self.payload_bytes, problem, fix)
+        for name in ("header_bytes", "ack_bytes", "pfc_bytes", "ack_every", "buffer_bytes", "nack_interval_ps"):
+            if getattr(self, name) < 1:
+                raise SpecError(name, getattr(self, name), "it is not positive", "choose at least 1")
+        if self.retry_ps is not None and self.retry_ps < self.tick_ps:
+            raise SpecError("retry_ps", self.retry_ps, "it is less than a tick", f"choose at least {self.tick_ps}")
+        for name in ("reserve_bytes", "headroom", "seed", "retries"):
+            if getattr(self, name) < 0:
+                raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
+
+    @property
+    def data_bytes(self) -> int:
+        """Of a full data packet, all told."""
+        return self.payload_bytes + self.overhead_bytes
+
+    @property
+    def overhead_bytes(self) -> int:
+        """Of a data packet, beside its payload."""
+        return self.header_bytes + self.congestion.record_bytes
+
+    @property
+    def reply_bytes(self) -> int:
+        """Of an acknowledgement, all told: the record of the way grows it when the padding is used up."""
+        return max(self.ack_bytes, self.overhead_bytes - REPLY_SAVES_BYTES)
+
+    def marking(self, bits_per_s: int) -> Marking | None:
+        """How a port of that rate marks."""
+        if self.ecn is None:
+            return self.congestion.marking(bits_per_s)
+        return marking_at(bits_per_s, self.ecn) if self.ecn else None
