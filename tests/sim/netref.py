@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from xsim.fabric.graph import Cable, Graph
 from xsim.sim.packets.flows import Flows
 
-__all__ = ["REFERENCE", "expected_ns", "flows_of", "graph_of", "needs_reference"]
+__all__ = ["REFERENCE", "expected_ns", "flows_between", "flows_of", "graph_of", "needs_reference"]
 
 _ROOT = os.environ.get("XSIM_REFERENCE_DATA")
 REFERENCE = Path(_ROOT) / "netref" if _ROOT else None
@@ -39,35 +40,40 @@ def graph_of(name: str) -> Graph:
 
 
 def flows_of(name: str, graph: Graph) -> tuple[Flows, list[int]]:
-    """The flows of a scenario on their ECMP ways, and their ids. Ports count up in the order of a chain's steps."""
+    """The flows of a scenario on their ECMP ways, and their ids."""
     assert REFERENCE is not None
     lines = (REFERENCE / "scenarios" / f"{name}.flows").read_text().splitlines()
     rows = [tuple(map(int, line.split())) for line in lines]
     place = {row[0]: number for number, row in enumerate(rows)}
-    depth = dict[int, int]()
-    for row in rows:
-        depth[row[0]] = depth.get(row[5], -1) + 1
+    flows = flows_between(graph, [(src, dst, size, place.get(after, -1)) for _, src, dst, size, _, after in rows])
+    assert not any(row[4] for row in rows), "all scenarios start at once"
+    return flows, list(place)
+
+
+def flows_between(graph: Graph, ends: Sequence[tuple[int, int, int, int]]) -> Flows:
+    """Flows (source, target, bytes, which one before) on their ECMP ways; ports count up in the order of the steps."""
+    depth = list[int]()
+    for *_, after in ends:
+        depth.append(depth[after] + 1 if after >= 0 else 0)
     seen = Counter[tuple[int, int]]()
-    there, back = [[0]] * len(rows), [[0]] * len(rows)
-    for flow, src, dst, *_ in sorted(rows, key=lambda row: depth[row[0]]):
+    there, back = [[0]] * len(ends), [[0]] * len(ends)
+    for number in sorted(range(len(ends)), key=depth.__getitem__):
+        src, dst, *_ = ends[number]
         port = 10_000 + seen[src, dst]
         seen[src, dst] += 1
-        there[place[flow]] = _way(graph, src, dst, port | 100 << 16)
-        back[place[flow]] = _way(graph, dst, src, 100 | port << 16)
-    table = np.array(rows, dtype=np.int64)
-    return (
-        Flows(
-            src=table[:, 1],
-            dst=table[:, 2],
-            size_bytes=table[:, 3],
-            start_ps=table[:, 4] * 1000,
-            after=np.array([place.get(row[5], -1) for row in rows], dtype=np.int64),
-            path_ptr=np.cumsum([0, *map(len, there)]),
-            path=np.concatenate(there),
-            back_ptr=np.cumsum([0, *map(len, back)]),
-            back=np.concatenate(back),
-        ),
-        list(place),
+        there[number] = _way(graph, src, dst, port | 100 << 16)
+        back[number] = _way(graph, dst, src, 100 | port << 16)
+    table = np.array(ends, dtype=np.int64)
+    return Flows(
+        src=table[:, 0],
+        dst=table[:, 1],
+        size_bytes=table[:, 2],
+        start_ps=np.zeros(len(ends), dtype=np.int64),
+        after=table[:, 3],
+        path_ptr=np.cumsum([0, *map(len, there)]),
+        path=np.concatenate(there),
+        back_ptr=np.cumsum([0, *map(len, back)]),
+        back=np.concatenate(back),
     )
 
 

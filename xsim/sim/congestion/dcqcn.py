@@ -15,7 +15,7 @@ from xsim.sim.marking import PUBLISHED, Marking, marking_at
 __all__ = ["Dcqcn"]
 
 ALPHA, TARGET, STAGE, NOTED, CUT_NOTED, STARTED = range(OWN, OWN + 6)
-ALPHA_TICKS, CUT_TICKS, RAISE_TICKS, GAIN, FAST, STEP, LEAP, LEAST, CLAMPS = range(9)
+ALPHA_TICKS, CUT_TICKS, RAISE_TICKS, GAIN, FAST, STEP, LEAP, LEAST, CLAMPS, NS = range(10)
 LESSEN, CUT, RAISE = ALARMED, ALARMED + 1, ALARMED + 2
 
 
@@ -68,8 +68,9 @@ class Dcqcn:
     def knobs(self, ticks_per_s: int) -> tuple[float, ...]:
         per_ns = ticks_per_s // 10**9
         return (
-            *(self.alpha_ns * per_ns, self.cut_ns * per_ns + per_ns, self.raise_ns * per_ns),
-            *(self.gain, self.fast, self.step_mbps * 1e6, self.leap_mbps * 1e6, self.least_mbps * 1e6, self.clamp),
+            *(self.alpha_ns * per_ns, self.cut_ns * per_ns, self.raise_ns * per_ns),
+            *(self.gain, self.fast, self.step_mbps * 1e6, self.leap_mbps * 1e6, self.least_mbps * 1e6),
+            *(self.clamp, per_ns),
         )
 
 
@@ -88,10 +89,11 @@ def _law(
         state[RATE_BITS] = state[TARGET] = state[LINE_BITS]
     elif event == FEEDBACK:
         if marked:
-            state[NOTED] = state[CUT_NOTED] = 1.0
+            state[NOTED], state[CUT_NOTED] = state[STARTED], 1.0
             if state[STARTED] == 0.0:
                 state[STARTED], state[ALPHA], state[TARGET] = 1.0, 1.0, state[RATE_BITS]
-                state[ALARM], state[ALARM + 1] = now + knobs[ALPHA_TICKS], now + knobs[CUT_TICKS]
+                state[ALARM] = now + knobs[ALPHA_TICKS]
+                state[ALARM + 1] = now + knobs[CUT_TICKS] + knobs[NS]  # to come behind the other
     elif event == LESSEN:
         state[ALPHA] = (1.0 - knobs[GAIN]) * state[ALPHA] + (knobs[GAIN] if state[NOTED] > 0.0 else 0.0)
         state[NOTED] = 0.0

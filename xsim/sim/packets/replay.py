@@ -73,7 +73,7 @@ def replay(graph: Graph, flows: Flows, settings: Settings) -> Outcome:
     """
     tick_ps = settings.tick_ps
     wires = wires_of(graph, settings)
-    table, route, members = _flow_tables(flows, wires.links, tick_ps)
+    table, route, members = _flow_tables(flows, wires.links, settings)
     memory = _memory(flows, table, wires.links, settings)
     engine = Engine(wires, table, memory, route, members, _width(wires.links), settings)
     starts = np.flatnonzero(flows.after < 0)
@@ -164,14 +164,15 @@ def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Float
     return memory
 
 
-def _flow_tables(flows: Flows, links: Ints, tick_ps: int) -> tuple[Ints, Ints, Ints]:
+def _flow_tables(flows: Flows, links: Ints, settings: Settings) -> tuple[Ints, Ints, Ints]:
     """Flows, ways, and the lists of flows that take turns at a port or follow another; fills the ports in ``links``."""
     count = len(flows.src)
     table = np.zeros((count, k.FLOW_COLUMNS), dtype=np.int64)
     table[:, k.BYTES_PER_ROUND] = flows.size_bytes
     table[:, k.AWAITED] = flows.after >= 0
-    table[:, k.OFFSET] = np.where(flows.after >= 0, flows.start_ps // tick_ps, 0)
+    table[:, k.OFFSET] = np.where(flows.after >= 0, flows.start_ps // settings.tick_ps, 0)
     table[:, [k.SENDER_END, k.RECEIVER_END, k.GAP, k.BEGAN]] = -1
+    table[:, k.MILESTONE] = settings.ack_every
     there, back = np.diff(flows.path_ptr), np.diff(flows.back_ptr)
     ends = np.cumsum(there + back + 2)
     table[:, k.WAY] = ends - (there + back + 2)

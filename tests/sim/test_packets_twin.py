@@ -1,0 +1,144 @@
+"""The packet kernel and its plain twin agree in every number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.oracles import packet_values
+from tests.oracles.packet_cases import ring_of_switches, traffic, two_on_each_cable
+from tests.oracles.packet_congestion import DCQCN, DCTCP, TIMELY
+from tests.oracles.packet_host import Congestion, GaveUpError
+from tests.oracles.packet_model import StuckError, simulate
+from tests.oracles.packet_values import Flow, PacketSettings
+from xsim.errors import SpecError
+from xsim.fabric.graph import Cable, Graph
+from xsim.sim.congestion.dcqcn import Dcqcn
+from xsim.sim.congestion.dctcp import Dctcp
+from xsim.sim.congestion.none import Uncontrolled
+from xsim.sim.congestion.timely import Timely
+from xsim.sim.contracts import CongestionControl
+from xsim.sim.marking import Marking
+from xsim.sim.packets.flows import Flows
+from xsim.sim.packets.replay import replay
+from xsim.sim.packets.settings import Settings
+
+# A mark is certain or impossible, so that the two need not draw alike.
+ALWAYS = (3000, 3000, 1.0)
+CONTROLS: tuple[tuple[CongestionControl, Congestion], ...] = (
+    (Uncontrolled(), Congestion()),
+    (Dcqcn(), DCQCN),
+    (Dctcp(), DCTCP),
+    (Timely(), TIMELY),
+)
+
+
+@given(
+    traffic=traffic(),
+    tick_ps=st.sampled_from((1, 1000)),
+    payload_bytes=st.sampled_from((256, 1000, 4096)),
+    ack_every=st.sampled_from((1, 1, 3000)),
+    buffer_bytes=st.sampled_from((200_000, 400_000, 32 << 20)),
+    pfc=st.booleans(),
+    retry=st.booleans(),
+    completion=st.sampled_from(("sender", "receiver")),
+    control=st.sampled_from(CONTROLS),
+)
+def test_kernel_and_plain_model_agree(
+    traffic: tuple[Graph, list[Flow]],
+    tick_ps: int,
+    payload_bytes: int,
+    ack_every: int,
+    buffer_bytes: int,
+    pfc: bool,
+    retry: bool,
+    completion: Literal["sender", "receiver"],
+    control: tuple[CongestionControl, Congestion],
+) -> None:
+    graph, flows = traffic
+    ours, plain = control
+    retry_ps = 40_000_000 if retry or not pfc else None
+    settings = Settings(
+        tick_ps=tick_ps,
+        payload_bytes=payload_bytes,
+        ack_every=ack_every,
+        pfc=pfc,
+        buffer_bytes=buffer_bytes,
+        congestion=ours,
+        ecn={10**9: Marking(*ALWAYS)},
+        window="none",
+        retry_ps=retry_ps,
+        retries=20,
+        completion=completion,
+    )
+    plain_settings = PacketSettings(
+        tick_ps=tick_ps,
+        below_whole=tick_ps == 1000,
+        payload_bytes=payload_bytes,
+        ack_every=ack_every,
+        pfc=pfc,
+        buffer_bytes=buffer_bytes,
+        marking={10**9: packet_values.Marking(*ALWAYS)},
+        routes_by_start=False,
+        retransmit_ps=retry_ps,
+        retries=20,
+        completion=completion,
+    )
+    try:
+        expected = simulate(graph, flows, plain_settings, plain)
+    except (StuckError, GaveUpError):
+        with pytest.raises(SpecError):
+            replay(graph, columns(flows), settings)
+        return
+
+    found = replay(graph, columns(flows), settings)
+
+    for name in ("start_ps", "sender_end_ps", "receiver_end_ps", "go_backs"):
+        assert getattr(found, name).tolist() == list(getattr(expected, name)), name
+    for name in ("sent_bytes", "packets", "marks", "pauses", "paused_ps", "drops", "lost"):
+        assert getattr(found.links, name).tolist() == [getattr(link, name) for link in expected.links], name
+
+
+def columns(flows: Sequence[Flow]) -> Flows:
+    def ints(values: Sequence[int]) -> np.ndarray:
+        return np.array(values, dtype=np.int64)
+
+    return Flows(
+        src=ints([flow.src for flow in flows]),
+        dst=ints([flow.dst for flow in flows]),
+        size_bytes=ints([flow.size_bytes for flow in flows]),
+        start_ps=ints([flow.start_ps for flow in flows]),
+        after=ints([flow.after for flow in flows]),
+        path_ptr=np.cumsum([0, *(len(flow.path) for flow in flows)]),
+        path=ints([link for flow in flows for link in flow.path]),
+        back_ptr=np.cumsum([0, *(len(flow.back) for flow in flows)]),
+        back=ints([link for flow in flows for link in flow.back]),
+    )
+
+
+def test_switches_that_wait_for_one_another_are_named() -> None:
+    graph = ring_of_switches(4)
+    flows = columns(two_on_each_cable(4, 2_000_000))
+
+    with pytest.raises(SpecError, match=r"flows = .*they wait for one another: links .* are paused for good"):
+        replay(graph, flows, Settings(buffer_bytes=700_000))
+
+
+@pytest.mark.parametrize("retry_ps", [None, 100_000_000])
+def test_a_lost_tail_is_sent_again_or_is_an_error(retry_ps: int | None) -> None:
+    graph = Graph(2, frozenset(), (Cable(0, 1, 10**11, 1_000_000, 0.3),))
+    flows = columns([Flow(0, 1, 50_000, 0, -1, (0,), (1,))])
+
+    if retry_ps is None:
+        with pytest.raises(SpecError, match="packets were lost that nobody asks for again; set retry_ps"):
+            replay(graph, flows, Settings())
+    else:
+        outcome = replay(graph, flows, Settings(retry_ps=retry_ps, retries=50))
+        assert outcome.go_backs[0] > 0
+        assert outcome.links.lost.sum() > 0
+        assert outcome.sender_end_ps[0] > outcome.receiver_end_ps[0] > 0
