@@ -38,9 +38,11 @@ SWEEP = "sweep.json"
 
 # What identifies a run to a reader, in the order in which rows are sorted.
 SORTED_BY = (
-    *("cluster", "model", "deployment", "topology", "network", "compute", "planner", "schedule", "collective"),
-    *("reshard", "point", "seed", "key"),
+    *("cluster", "model", "deployment", "topology", "network", "background", "compute", "planner", "schedule"),
+    *("collective", "reshard", "point", "seed", "key"),
 )
+
+UNWRITTEN = {"background": "none"}  # what earlier versions, which did not write these columns, did
 
 
 def load(folder: str | os.PathLike[str], *, every_version: bool = False) -> pa.Table:
@@ -72,6 +74,12 @@ def runs(folder: Path) -> pa.Table | None:
     if not tables:
         return None
     table = pa.concat_tables(tables, promote_options="permissive")
+    for name, value in UNWRITTEN.items():
+        if name in table.column_names:
+            index = table.column_names.index(name)
+            table = table.set_column(index, table.field(index), pc.fill_null(table[name], value))
+        else:
+            table = table.append_column(name, pa.repeat(value, table.num_rows))
     return table.sort_by([(name, "ascending") for name in SORTED_BY]).combine_chunks()
 
 

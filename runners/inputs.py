@@ -30,7 +30,7 @@ from xsim.spec.scenario import Scenario
 
 __all__ = ["INPUT_KEYS", "SCHEMA_VERSION", "Inputs", "code_hash", "key_of", "read", "resolved"]
 
-SCHEMA_VERSION = 3  # of the result tables; part of every key
+SCHEMA_VERSION = 4  # of the result tables; part of every key
 LARGEST = 2**63 - 1  # that a column of whole numbers holds
 
 INPUT_KEYS = (

@@ -16,7 +16,7 @@ What lives where:
 - ``xsim.fabric``: links and routes (``topology`` is a family), transfer graphs.
 - ``xsim.plan``: who does what and who talks to whom; families ``planner``, ``reshard``, ``collective``, ``schedule``
   and ``compute``; the judge that proves every communication plan.
-- ``xsim.sim``: when; family ``network``.
+- ``xsim.sim``: when; families ``network`` and ``background``.
 - ``xsim.families``: the folder is the registry: a new member of a family is one file.
 - ``xsim.interop``: topologies and flows as other simulators write them.
 - ``xsim.experiment``: the whole program in one function.

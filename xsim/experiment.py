@@ -24,7 +24,7 @@ from xsim.plan.memory import Verdict, deployment_memory
 from xsim.plan.noted import Noted, Taken
 from xsim.plan.walk import walk
 from xsim.plan.workload import Workload
-from xsim.sim.contracts import NetworkBackend, NetworkStats
+from xsim.sim.contracts import Background, NetworkBackend, NetworkStats
 from xsim.sim.executor import execute
 from xsim.sim.timeline import Timeline
 from xsim.spec.cluster import DeviceSpec, rank_devices
@@ -43,7 +43,7 @@ class Experiment:
     """A scenario and one member of every family: all that a result depends on.
 
     Attributes:
-        seed: For backends that draw random numbers.
+        seed: For backends and background traffic that draw random numbers.
         memory: ``enforce`` raises ``DoesNotFitError`` before simulating, ``report`` simulates all the same.
         verify: Let the judge prove every communication plan, its transfers, and every collective of the run.
         fold: False walks every action step by step: slower, and no number may change.
@@ -57,6 +57,7 @@ class Experiment:
     compute: ComputeModel = field(default_factory=partial(build, "compute", {"name": "roofline"}))
     topology: Topology = field(default_factory=partial(build, "topology", {"name": "clos"}))
     network: NetworkBackend = field(default_factory=partial(build, "network", {"name": "flow"}))
+    background: Background = field(default_factory=partial(build, "background", {"name": "none"}))
     seed: int = 0
     memory: Literal["enforce", "report"] = "enforce"
     verify: bool = False
@@ -100,7 +101,8 @@ def run(experiment: Experiment) -> Result:
     collective = Noted(experiment.collective)
     workload = _workload(experiment, deployment, site, collective)
     network = experiment.network.open(site.fabric, experiment.seed)
-    timeline = execute(workload, network, site.fabric, fold=experiment.fold)
+    background = experiment.background.traffic(site.fabric, experiment.seed)
+    timeline = execute(workload, network, site.fabric, fold=experiment.fold, background=background)
     accounts, stats = account(workload, timeline), network.stats()
     exchanges, collectives = optimality(workload, network), collective.taken()
     stand_ins = fallbacks(scenario, accounts.ranks.tolist(), collectives)

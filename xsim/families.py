@@ -35,6 +35,7 @@ FAMILIES: Mapping[str, str] = {
     "compute": "xsim.plan.compute",
     "topology": "xsim.fabric.topology",
     "network": "xsim.sim.network",
+    "background": "xsim.sim.background",
 }
 
 _PACKAGES: Mapping[str, str] = {**FAMILIES, "congestion": "xsim.sim.congestion"}  # also those inside a member
@@ -47,6 +48,7 @@ _CONTRACTS: Mapping[str, str] = {
     "compute": "xsim.plan.contracts:ComputeModel",
     "topology": "xsim.fabric.fabric:Topology",
     "network": "xsim.sim.contracts:NetworkBackend",
+    "background": "xsim.sim.contracts:Background",
     "congestion": "xsim.sim.contracts:CongestionControl",
 }
 

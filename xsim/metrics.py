@@ -69,6 +69,9 @@ _IDLE = "waiting for stragglers: slower ranks of the group, replicas that come l
 class Metrics:
     """The figures of one iteration; unit and meaning of each stand beside it, and in ``COLUMNS``.
 
+    Figures of links and flows include background traffic; where one of its flows is still under way when the iteration
+    ends, only the time for which it kept its links busy. All others are of the training alone.
+
     Attributes:
         operator_time_s: Per operator kind: those of ``xsim.account.OPERATORS``, then any others.
         link_bytes: Per link kind that the fabric has; a byte that crosses two links of a kind counts twice.
@@ -91,7 +94,7 @@ class Metrics:
     tokens_per_s: float = _of("1/s", "tokens of the batch over the training time")
     samples_per_s: float = _of("1/s", "samples of the batch over the training time")
     mfu: float = _of("1", "model FLOPs of the batch (PaLM, appendix B) over the peak FLOPs of all ranks in that time")
-    link_bytes: tuple[tuple[str, int], ...] = _of("B", "carried by all {} links together")
+    link_bytes: tuple[tuple[str, int], ...] = _of("B", "carried by all {} links together, for background traffic too")
     link_utilisation_max: float = _of(
         "1",
         "busy time of the busiest link over the training time; above 1 where a network without contention "
@@ -99,7 +102,7 @@ class Metrics:
     )
     link_utilisation_mean: float = _of("1", "the same, as a mean over the links that carried anything at all")
     busiest_link: str = _of("", "name of the link that was busy longest; empty if nothing was sent")
-    flows: int = _of("1", "how many flows: transfers, each round of a ring's row on its own")
+    flows: int = _of("1", "how many flows: transfers, each round of a ring's row on its own; of background traffic too")
     flow_time_p50_s: float = _of("s", "flow completion time, median (nearest rank)")
     flow_time_p99_s: float = _of("s", "flow completion time that 99 % of the flows do not exceed (nearest rank)")
     flow_time_max_s: float = _of("s", "flow completion time of the slowest flow")

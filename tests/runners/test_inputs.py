@@ -35,7 +35,7 @@ def test_the_key_ignores_spelling_and_sees_every_value(fig4: Point) -> None:
 def test_the_key_depends_on_the_code(fig4: Point) -> None:
     assert key_of(fig4.config_json, fig4.code) == fig4.key
     assert key_of(fig4.config_json, "another") != fig4.key
-    assert SCHEMA_VERSION == 3
+    assert SCHEMA_VERSION == 4
 
 
 def test_units_may_be_spelled_differently(fig4: Point) -> None:

@@ -54,7 +54,7 @@ def test_every_quantity_names_its_unit() -> None:
         if unit in ("s", "B", "USD", "J"):
             suffix = {"s": "_s", "B": "_bytes", "USD": "usd", "J": "_j"}[unit]
             assert suffix in field.name, field.name
-    assert SCHEMA.metadata[b"schema_version"] == b"3"
+    assert SCHEMA.metadata[b"schema_version"] == b"4"
     assert SCHEMA.names[-len(VOLATILE) :] == list(VOLATILE)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -13,7 +13,17 @@ from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.sim.marking import Marking
 
-__all__ = ["Completion", "CongestionControl", "FlowTimes", "Network", "NetworkBackend", "NetworkStats"]
+__all__ = [
+    "Background",
+    "Burst",
+    "Completion",
+    "CongestionControl",
+    "FlowTimes",
+    "Network",
+    "NetworkBackend",
+    "NetworkStats",
+    "Stream",
+]
 
 
 class Completion(NamedTuple):
@@ -93,6 +103,37 @@ class NetworkBackend(Protocol):
 
     def open(self, fabric: Fabric, seed: int) -> Network:
         """A fresh simulation."""
+
+
+class Burst(NamedTuple):
+    """Transfers that begin at ``at_ps``, or when the burst before them is through, if that is later."""
+
+    at_ps: int
+    graph: TransferGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What others send, one burst after another.
+
+    Attributes:
+        graphs: All that it may send, so many that a network may keep what it knows of each; each has one party.
+        bursts: Endless, of these very ``graphs``; their instants never go back.
+    """
+
+    graphs: tuple[TransferGraph, ...]
+    bursts: Iterator[Burst]
+
+
+class Background(Protocol):
+    """Who else is on the network while the training runs, and what they send."""
+
+    def traffic(self, fabric: Fabric, seed: int) -> tuple[Stream, ...]:
+        """Fresh streams from instant 0 on, the same for the same fabric and seed.
+
+        Raises:
+            SpecError: The fabric does not have what the options name; the field begins with ``background``.
+        """
 
 
 class CongestionControl(Protocol):

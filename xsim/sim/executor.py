@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import cache, partial
 
 import numpy as np
@@ -26,11 +26,13 @@ from xsim.errors import PlanError, SpecError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.workload import Action, Body, Fetch, Move, Program, Workload
-from xsim.sim.contracts import Completion, Network
+from xsim.sim.contracts import Completion, Network, Stream
 from xsim.sim.course import Course, course_of
 from xsim.sim.due import Due
 from xsim.sim.folding import Folding
 from xsim.sim.kernels.never import LONGEST_PS
+from xsim.sim.network.analytic import Analytic
+from xsim.sim.streams import Streams
 from xsim.sim.syncs import Syncs
 from xsim.sim.timeline import Log, Timeline
 from xsim.units import PS_PER_S
@@ -41,7 +43,9 @@ Steps = Generator[simpy.Event, object, None]
 Ints = NDArray[np.int64]
 
 
-def execute(workload: Workload, network: Network, fabric: Fabric, *, fold: bool = True) -> Timeline:
+def execute(
+    workload: Workload, network: Network, fabric: Fabric, *, fold: bool = True, background: Sequence[Stream] = ()
+) -> Timeline:
     """One iteration of ``workload``, from its first forward to its last update.
 
     Args:
@@ -49,19 +53,22 @@ def execute(workload: Workload, network: Network, fabric: Fabric, *, fold: bool 
         network: A fresh one; afterwards its statistics cover the whole iteration.
         fabric: The wires that ``network`` was opened on.
         fold: False walks every action, as a test of folding.
+        background: Traffic that shares the wires until the iteration has ended.
 
     Raises:
         PlanError: Some program waits for ever: its schedule or a plan is wrong.
         SpecError: The iteration takes longer than the clock counts.
     """
+    if background:  # in company of what never ends nobody sees that a program waits for ever
+        execute(workload, Analytic().open(fabric, 0), fabric)
     least_ps = cache(partial(_least_ps, network, fabric))
     bodies = (body for program in workload.programs for body in program.bodies.values())
     courses = {body: course_of(body, network.solo, least_ps) for body in bodies}
-    run = _Run(
-        workload, network, courses, Folding(workload, courses, fabric, contends=network.contends) if fold else None
-    )
+    graphs = [graph for stream in background for graph in stream.graphs]
+    folding = Folding(workload, courses, fabric, contends=network.contends, background=graphs) if fold else None
+    run = _Run(workload, network, courses, folding, Streams(network, background))
     processes = [run.env.process(run.device_group(index)) for index in range(len(workload.programs))]
-    run.to_the_end()
+    run.to_the_end(run.env.all_of(processes))
     stuck = [index for index, process in enumerate(processes) if process.is_alive]
     if stuck:
         raise PlanError(f"program {stuck[0]} waits for ever in {run.position[stuck[0]]}; {len(stuck)} programs hang")
@@ -104,9 +111,15 @@ class _Run:
     """
 
     def __init__(
-        self, workload: Workload, network: Network, courses: Mapping[Body, Course], folding: Folding | None
+        self,
+        workload: Workload,
+        network: Network,
+        courses: Mapping[Body, Course],
+        folding: Folding | None,
+        streams: Streams,
     ) -> None:
         self.workload, self.network, self.courses, self.folding = workload, network, courses, folding
+        self.streams = streams
         self.env = simpy.Environment()
         self.now_ps = 0
         self.log = Log(workload)
@@ -124,10 +137,10 @@ class _Run:
         self.syncs = Syncs(workload, network, self.env, self.log, folding)
         self.waiting = self.syncs.waiting
 
-    def to_the_end(self) -> None:
-        """Interleave SimPy and the network until neither has anything left to do."""
+    def to_the_end(self, ended: simpy.Event) -> None:
+        """Interleave SimPy and the network until all programs have ended, or nothing is left to wait for."""
         env, network = self.env, self.network
-        while True:
+        while not ended.processed:
             step_ps = env.peek()
             if completions := network.advance(None if math.isinf(step_ps) else int(step_ps)):
                 if completions[0].at_ps > LONGEST_PS:
@@ -143,6 +156,7 @@ class _Run:
 
     def _deliver(self, completions: Iterable[Completion]) -> None:
         for completion in completions:
+            self.streams.over(completion)
             event = self.waiting.pop((completion.handle, completion.party), None)
             if event is not None:
                 event.come_in(completion.at_ps - self.now_ps)

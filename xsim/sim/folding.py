@@ -6,6 +6,7 @@ what they take alone, and the executor folds them into one timeout. Others that 
 - collectives of another group: nothing is folded;
 - pipeline transfers: from their submission, at the end of an action of their source, plus what must reach the group
   before they use one of its links (alone on the wires: they are not faster in company), to their end;
+- background traffic, at any time: nothing is folded;
 - gradient syncs, and gathers and fetches of parameters: from the moment their first member has come to them, to
   their end.
 
@@ -35,9 +36,21 @@ class Folding:
 
     All bounds are kept relative to an *origin* per program: the instant at which it would have started had it taken the
     least time, ever since, up to where it stands.
+
+    Args:
+        contends: Whether transfers that share a link slow each other.
+        background: Transfers that may come up at any time.
     """
 
-    def __init__(self, workload: Workload, courses: Mapping[Body, Course], fabric: Fabric, *, contends: bool) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        courses: Mapping[Body, Course],
+        fabric: Fabric,
+        *,
+        contends: bool,
+        background: Iterable[TransferGraph] = (),
+    ) -> None:
         self._before_ps = [_before_ps(program, courses) for program in workload.programs]
         self._origin_ps = [0] * len(workload.programs)
         self._number = [0] * len(workload.programs)
@@ -55,7 +68,7 @@ class Folding:
         self._coming: dict[Sync, deque[int]] = defaultdict(deque)
         for number, sync in enumerate(workload.syncs):
             self._coming[sync].append(number)
-        meetings = _Meetings(workload, fabric, contends=contends)
+        meetings = _Meetings(workload, fabric, background, contends=contends)
         self._crowded = meetings.crowded
         self._rival_syncs = meetings.syncs
         self._next_end_ps = _next_ends_ps(workload, self._before_ps)
@@ -126,19 +139,24 @@ class _Meetings:
     """Who can meet whom on a link.
 
     Attributes:
-        crowded: Programs whose links another program's collectives use.
+        crowded: Programs whose links another program's collectives use, or background traffic.
         met_by: Per move, the programs that it meets, and how long after its submission it does at the earliest.
         moves: The same per program.
         syncs: Per program, the syncs that use a link of its collectives.
     """
 
-    def __init__(self, workload: Workload, fabric: Fabric, *, contends: bool) -> None:
+    def __init__(
+        self, workload: Workload, fabric: Fabric, background: Iterable[TransferGraph], *, contends: bool
+    ) -> None:
         users: dict[int, list[int]] = defaultdict(list)
         for index, program in enumerate(workload.programs if contends else ()):
             graphs = {s.graph: None for body in program.bodies.values() for s in body.steps if isinstance(s, Collect)}
             for link in sorted(frozenset[int]().union(*map(fabric.links_of, graphs))):
                 users[link].append(index)
-        self.crowded = frozenset(index for found in users.values() if len(found) > 1 for index in found)
+        others = frozenset[int]().union(*map(fabric.links_of, background)) if users else ()
+        self.crowded = frozenset(
+            index for link, found in users.items() if len(found) > 1 or link in others for index in found
+        )
         self.met_by = {move: _leads_ps(move.graph, fabric, users) for move in workload.moves}
         self.moves: dict[int, list[tuple[Move, int]]] = defaultdict(list)
         for move, met in self.met_by.items():
