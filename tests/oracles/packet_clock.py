@@ -11,10 +11,15 @@ __all__ = ["Call", "Clock", "Dice"]
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """Something that is to happen at a tick, once, unless it is cancelled."""
+    """Something that is to happen at a tick, once, unless it is cancelled.
+
+    Attributes:
+        idle: It cannot make anything else happen but calls like itself: a clock with only such calls is at its end.
+    """
 
     tick: int
     action: Callable[[], None] | None
+    idle: bool = False
 
     @property
     def pending(self) -> bool:
@@ -31,21 +36,23 @@ class Clock:
     def __init__(self) -> None:
         self.now = 0
         self._calls: list[tuple[int, int, Call]] = []
-        self._scheduled = 0
+        self._scheduled = self._busy = 0
 
-    def at(self, tick: int, action: Callable[[], None]) -> Call:
-        call = Call(tick, action)
+    def at(self, tick: int, action: Callable[[], None], *, idle: bool = False) -> Call:
+        call = Call(tick, action, idle)
         heapq.heappush(self._calls, (tick, self._scheduled, call))
         self._scheduled += 1
+        self._busy += not idle
         return call
 
-    def after(self, ticks: int, action: Callable[[], None]) -> Call:
-        return self.at(self.now + ticks, action)
+    def after(self, ticks: int, action: Callable[[], None], *, idle: bool = False) -> Call:
+        return self.at(self.now + ticks, action, idle=idle)
 
     def run(self) -> None:
-        """Until nothing is scheduled."""
-        while self._calls:
+        """Until nothing is scheduled that matters."""
+        while self._busy:
             tick, _, call = heapq.heappop(self._calls)
+            self._busy -= not call.idle
             action, call.action = call.action, None
             if action is not None:
                 self.now = tick

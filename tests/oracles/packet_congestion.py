@@ -106,7 +106,7 @@ class Hpcc:
     """The rate that would load the busiest link of the way to a target, from the stamps of its switches.
 
     Between the ends of windows of time each acknowledgement corrects the rate, but not the rate that it starts from.
-    Stamps are counted in units and wrap as their fields do: 24 bits of nanoseconds, 20 of bytes sent, 17 of queue.
+    Stamps count bytes sent in ``unit`` times 128, and queued ones in ``unit`` times 80.
     """
 
     sender: Sender
@@ -136,14 +136,14 @@ class Hpcc:
             self.window_end = max(self.window_end, self.sender.next_byte)
 
     def _rate(self, stamps: Sequence[Stamp]) -> tuple[int, int]:
-        line, round_trip_ns = self.sender.line_rate, self.sender.settings.round_trip_ps // 1000
-        busiest, span_ns = 0.0, 0
+        line, round_trip = self.sender.line_rate, self.sender.settings.ticks(self.sender.settings.round_trip_ps)
+        busiest, span = 0.0, 0
         for stamp, before in zip(stamps, self.stamps, strict=True):
-            load, passed_ns = self._load(stamp, before)
+            load, passed = self._load(stamp, before)
             if load > busiest:
-                busiest, span_ns = load, passed_ns
-        span_ns = min(span_ns, round_trip_ns)
-        self.utilisation = (self.utilisation * (round_trip_ns - span_ns) + busiest * span_ns) / round_trip_ns
+                busiest, span = load, passed
+        span = min(span, round_trip)
+        self.utilisation = (self.utilisation * (round_trip - span) + busiest * span) / round_trip
         excess = self.utilisation / self.target
         if excess >= 1 or self.stage >= self.additive_stages:
             rate, stage = int(self.base_rate / excess) + self.increase, 0
@@ -152,17 +152,17 @@ class Hpcc:
         return min(max(rate, self.least), line), stage
 
     def _load(self, stamp: Stamp, before: Stamp) -> tuple[float, int]:
-        """Of one link, relative to its bandwidth, and over how many nanoseconds; none if no time has passed."""
-        passed_ns = (stamp.time_ns - before.time_ns) % 2**24
-        if not passed_ns:
+        """Of one link, relative to its bandwidth, and over how many ticks; none if no time has passed."""
+        passed, window = stamp.tick - before.tick, self.sender.window_bytes
+        if not passed:
             return 0.0, 0
-        sent_unit, queue_unit = 128 * self.unit, 80 * self.unit
-        sent = (stamp.sent_bytes // sent_unit - before.sent_bytes // sent_unit) % 2**20 * sent_unit
-        queued = min(s.queued_bytes // queue_unit % 2**17 * queue_unit for s in (stamp, before))
-        window = self.sender.window_bytes
         assert window is not None
+        sent_unit, queue_unit = 128 * self.unit, 80 * self.unit
+        sent = (stamp.sent_bytes // sent_unit - before.sent_bytes // sent_unit) * sent_unit
+        queued = min(stamp.queued_bytes, before.queued_bytes) // queue_unit * queue_unit
+        seconds = passed * (self.sender.settings.tick_ps / 10**12)
         waiting = float(queued) * self.sender.line_rate / stamp.bits_per_s / window
-        return sent * 8 / (passed_ns * 1e-9) / stamp.bits_per_s + waiting, passed_ns
+        return sent * 8 / seconds / stamp.bits_per_s + waiting, passed
 
 
 @dataclass(eq=False)
@@ -200,7 +200,7 @@ class Dcqcn:
     def _set(self, name: str, time_ps: int, action: Callable[[], None]) -> None:
         if name in self.timers:
             self.timers[name].cancel()
-        self.timers[name] = self.sender.clock.after(self.sender.settings.ticks(time_ps), action)
+        self.timers[name] = self.sender.clock.after(self.sender.settings.ticks(time_ps), action, idle=True)
 
     def _smooth(self) -> None:
         self._set("alpha", self.alpha_ps, self._smooth)

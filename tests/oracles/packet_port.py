@@ -31,7 +31,7 @@ class Stamp(NamedTuple):
         queued_bytes: Behind this packet for the same link, pause frames included.
     """
 
-    time_ns: int
+    tick: int
     sent_bytes: int
     queued_bytes: int
     bits_per_s: int

@@ -95,9 +95,8 @@ class Switch:
             self._pausing[packet.came_by] = False
             self._send_frame(Kind.RESUME, packet.came_by)
         if packet.kind is Kind.DATA:
-            time_ns = self._clock.now * self._settings.tick_ps // 1000
             queued = queue.packet_bytes + queue.frame_bytes
-            packet.stamps.append(Stamp(time_ns, port.counters.sent_bytes, queued, port.bits_per_s))
+            packet.stamps.append(Stamp(self._clock.now, port.counters.sent_bytes, queued, port.bits_per_s))
         return packet
 
     def assert_empty(self) -> None:

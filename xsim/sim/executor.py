@@ -5,9 +5,10 @@ events that the arrival of an activation or gradient triggers; gradient syncs (i
 the network triggers once every member has been released and its last byte has come.
 
 The two clocks are interleaved conservatively: the network never runs past SimPy's next event, and goes first at equal
-instants. An action whose collectives nobody can disturb is *folded* into one timeout; the others are walked step by
-step, and so is every fetch of weights, at which programs wait for each other in the midst of an action. Folding changes
-no number: ``fold=False`` walks everything, and a test compares.
+instants. An action is *folded*: it takes one timeout as far as surely nobody disturbs its collectives. When the first
+that is not sure begins, more is known: it is folded with those that follow, or walked, that is, goes through the
+network. Every fetch of weights is walked, at which programs wait for each other in the midst of an action. Folding
+changes no number: ``fold=False`` walks everything, and a test compares.
 """
 
 from __future__ import annotations
@@ -190,7 +191,7 @@ class _Run:
     def _perform(
         self, index: int, program: Program, number: int, action: Action, completion: tuple[int, bool] | None, turn: int
     ) -> Steps:
-        """One action: as far as its links are surely quiet in one timeout, else stop by stop."""
+        """One action: as far as its links are surely quiet in one timeout, then on from where that is not sure."""
         body = program.bodies[action.kind, action.chunk]
         course = self.courses[body]
         complete = course.completes(*completion) if completion and course.ready else ()
