@@ -16,13 +16,14 @@ from tests.topologies import fitting
 from xsim.experiment import Experiment
 from xsim.fabric.topology.rail import Rail
 from xsim.families import build, names
+from xsim.sim.contracts import Background
 from xsim.spec.cluster import SCALE_UP_KINDS, ClusterSpec, HostSpec, LinkSpec, PcieLevel
 from xsim.spec.codec import from_plain
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
 
-__all__ = ["TINY", "experiments", "load", "scenario"]
+__all__ = ["TINY", "backgrounds", "experiments", "load", "scenario"]
 
 T = TypeVar("T")
 
@@ -95,6 +96,20 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
     if isinstance(topology, Rail):
         members["topology"] = Rail(pxn=draw(st.booleans()))
     return Experiment(scenario=scenario, **members)
+
+
+@st.composite
+def backgrounds(draw: st.DrawFn) -> Background:
+    """Traffic that suits ``experiments``, whose iterations take some milliseconds."""
+    ranks = tuple(draw(st.lists(st.integers(0, 15), min_size=2, max_size=4, unique=True)))
+    options: dict[str, dict[str, object]] = {
+        "load": {"load": draw(st.sampled_from((0.05, 0.6))), "size": "2 MB"},
+        "incast": {"senders": 3, "receiver": ranks[0], "size": "500 KB", "period": "300 us"},
+        "job": {"size": "200 KB", "pause": "100 us", "ranks": ranks},
+    }
+    name = draw(st.sampled_from([name for name in names("background") if name != "none"]))
+    made: Background = build("background", {"name": name} | options.get(name, {}))
+    return made
 
 
 @st.composite

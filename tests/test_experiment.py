@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.account_checker import check_account
-from tests.examples import TINY, experiments, load, scenario
+from tests.examples import TINY, backgrounds, experiments, load, scenario
 from tests.topologies import TOPOLOGIES
 from xsim.errors import PlanError, SpecError
 from xsim.experiment import DoesNotFitError, Experiment, Result, run
@@ -23,6 +24,8 @@ from xsim.plan.halves import RingHalves
 from xsim.plan.layout import Layout
 from xsim.plan.reshard.lcm import Lcm
 from xsim.plan.workload import Action
+from xsim.sim.background.none import Quiet
+from xsim.sim.contracts import Background
 from xsim.spec.cluster import ClusterSpec, NicSpec
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.model import ModelSpec
@@ -52,6 +55,13 @@ def _shallow(question: Scenario) -> Scenario:
 
 
 SMALL = _shallow(FIG4)
+
+BUSY: dict[str, dict[str, object]] = {  # so that much is sent within its tens of milliseconds
+    "none": {},
+    "load": {"load": 0.6, "size": "4 MB"},
+    "job": {"pause": "1 ms"},
+    "incast": {"period": "1 ms"},
+}
 
 SWITCHED = ("reshard", "collective", "schedule", "network")
 
@@ -109,9 +119,53 @@ def test_every_collective_is_proven_in_a_whole_run(collective: str, network: str
     assert result.account.causes_ps.sum(axis=1).tolist() == [result.timeline.makespan_ps] * 10
 
 
+@pytest.mark.parametrize("background", names("background"))
+@pytest.mark.parametrize("network", names("network"))
+def test_background_traffic_delays_the_training_where_links_are_shared(background: str, network: str) -> None:
+    alone = Experiment(scenario=SMALL, memory="report", network=build("network", {"name": network}))
+    quiet, shared = (
+        run(alone),
+        run(replace(alone, background=build("background", {"name": background} | BUSY[background]))),
+    )
+
+    check_account(shared.workload, shared.timeline)
+    assert shared.optimality == quiet.optimality
+    if background == "none":
+        assert shared.metrics == quiet.metrics
+    else:
+        assert sum(size for _, size in shared.metrics.link_bytes) > sum(size for _, size in quiet.metrics.link_bytes)
+        assert shared.metrics.flows > quiet.metrics.flows
+    if background == "none" or network == "analytic":
+        assert shared.timeline.makespan_ps == quiet.timeline.makespan_ps
+        assert np.array_equal(shared.account.causes_ps, quiet.account.causes_ps)
+    else:
+        assert shared.timeline.makespan_ps > quiet.timeline.makespan_ps
+        assert np.array_equal(shared.account.cause_ps("compute"), quiet.account.cause_ps("compute"))
+
+
+def test_background_traffic_repeats_with_its_seed() -> None:
+    busy = build("background", {"name": "load"} | BUSY["load"])
+    experiments = [Experiment(scenario=SMALL, memory="report", background=busy, seed=seed) for seed in (1, 1, 2)]
+    first, again, other = (run(experiment).metrics for experiment in experiments)
+
+    assert first == again
+    assert first.training_time_s != other.training_time_s
+
+
 @settings(max_examples=settings().max_examples * 5 // 8)
 @given(experiment=experiments())
 def test_folding_changes_no_number(experiment: Experiment) -> None:
+    check_folding(experiment)
+
+
+@settings(max_examples=settings().max_examples * 3 // 8)
+@given(experiment=experiments(), background=backgrounds())
+def test_folding_changes_no_number_in_company(experiment: Experiment, background: Background) -> None:
+    check_folding(replace(experiment, background=background, seed=7))
+
+
+def check_folding(experiment: Experiment) -> None:
+    """Accounts and figures are those of a run in which nothing is folded."""
     folded, walked = run(experiment), run(replace(experiment, fold=False, verify=True))
 
     check_account(folded.workload, folded.timeline)
@@ -150,8 +204,9 @@ def test_how_near_strategies_come_to_the_optimum_on_fig4(reshard: str, percent: 
 
 
 @settings(max_examples=settings().max_examples * 3 // 8)
-@given(experiment=experiments())
-def test_reuse_changes_no_number(experiment: Experiment) -> None:
+@given(experiment=experiments(), background=st.one_of(st.just(Quiet()), backgrounds()))
+def test_reuse_changes_no_number(experiment: Experiment, background: Background) -> None:
+    experiment = replace(experiment, background=background)
     afresh = replace(experiment, network=build("network", {"name": "flow", "reuse": False}))
 
     assert run(experiment).metrics == run(afresh).metrics

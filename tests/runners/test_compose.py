@@ -173,6 +173,10 @@ def test_a_title_says_what_was_set() -> None:
             "topology=rail topology.pxn=true",
             "fig4/llama2_7b/fig4_7b/one_f_one_b/lcm/rail/flow/topology.pxn=true/s0",
         ),
+        (
+            "background=load background.load=0.5",
+            "fig4/llama2_7b/fig4_7b/one_f_one_b/lcm/flow/load/background.load=0.5/s0",
+        ),
         ("planner=uniform deployment=null batch=60", "fig4/llama2_7b/uniform/one_f_one_b/lcm/flow/b60/s0"),
         ("timeout_s=null network.reuse=false", "fig4/llama2_7b/fig4_7b/one_f_one_b/lcm/flow/network.reuse=false/s0"),
     ],

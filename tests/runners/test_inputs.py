@@ -9,6 +9,8 @@ from runners.cli import read_command
 from runners.inputs import SCHEMA_VERSION, key_of, read, resolved
 from runners.points import Point, plan_single
 
+OTHERS = ("seed=1", "memory=report", "model.seq_len=1024", "background=load", "background=job")
+
 
 def point(*words: str) -> Point:
     return plan_single(read_command(words, "")).points[0]
@@ -28,8 +30,8 @@ def test_reading_what_is_spelled_out_gives_the_same(fig4: Point) -> None:
 
 def test_the_key_ignores_spelling_and_sees_every_value(fig4: Point) -> None:
     assert point("network=analytic", "batch=24", "precision=bf16", "num_workers=3", "out=elsewhere").key == fig4.key
-    others = [point("network=analytic", word).key for word in ("seed=1", "memory=report", "model.seq_len=1024")]
-    assert len({fig4.key, *others}) == 4
+    others = [point("network=analytic", word).key for word in OTHERS]
+    assert len({fig4.key, *others}) == 1 + len(OTHERS)
 
 
 def test_the_key_depends_on_the_code(fig4: Point) -> None:

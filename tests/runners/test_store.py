@@ -136,6 +136,24 @@ def test_rows_of_older_code_are_kept_but_not_mixed_in(tmp_path: Path) -> None:
     assert analysis.load(tmp_path, every_version=True)["key"].to_pylist() == ["aa11", "bb22"]
 
 
+def test_rows_of_versions_without_background_traffic_had_none(tmp_path: Path) -> None:
+    """Alone in a folder, and beside newer ones."""
+    store = Store(tmp_path)
+    write(store, "aa11")
+    path = tmp_path / "runs" / "aa" / "aa11.arrow"
+    older = pa.ipc.open_file(path.read_bytes()).read_all().drop_columns(["background"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, older.schema) as writer:
+        writer.write_table(older)
+    path.write_bytes(sink.getvalue().to_pybytes())
+
+    assert analysis.load(tmp_path)["background"].to_pylist() == ["none"]
+    write(store, "bb22")
+    store.compact()
+    rows = analysis.load(tmp_path).to_pylist()
+    assert {row["key"]: row["background"] for row in rows} == {"aa11": "none", "bb22": "some"}
+
+
 def test_only_what_was_asked_last_is_selected_and_in_its_order(tmp_path: Path) -> None:
     store = Store(tmp_path)
     write(store, "aa11", code="c0")
