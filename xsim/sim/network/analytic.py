@@ -20,8 +20,8 @@ __all__ = ["Analytic"]
 class Analytic:
     """Each transfer takes size / smallest bandwidth + latency, whatever else is on its links.
 
-    An empty transfer is free. The busy time of a link is the sum over its flows: more than the elapsed time says that
-    the link is asked for more than it has.
+    Background traffic thus changes no time of the training. An empty transfer is free. The busy time of a link is the
+    sum over its flows: more than the elapsed time says that the link is asked for more than it has.
     """
 
     def open(self, fabric: Fabric, seed: int) -> Network:  # noqa: ARG002
