@@ -19,28 +19,31 @@ from xsim.sim.kernels.packet_columns import (
     ALARM,
     ALARMED,
     DATA,
+    ENDED,
     EVENTS,
+    FINISHED,
     FLOW,
     FREE,
     FREE_SET,
     GROW,
+    HEAPED,
     HOP,
     IDLE,
     KIND,
     KINDS,
     LATER,
+    LOGGED,
     LOSS,
     LOST,
     LOST_HOPE,
     MARGIN,
     NACK,
     NOW,
-    OWNER,
     PAUSE,
     PAUSED,
     PAUSED_FOR,
     PAUSED_SINCE,
-    RESUME,
+    RELEASE,
     RETRY,
     ROWS_LEFT,
     SERIAL,
@@ -49,14 +52,15 @@ from xsim.sim.kernels.packet_columns import (
     TIME,
     TIMER,
     TURN,
-    UNDER_WAY,
     WAKE,
     WAKE_ROW,
     WAY,
 )
 from xsim.sim.kernels.packet_control import Law, advise
-from xsim.sim.kernels.packet_host import acknowledge, begin, receive, retry, send_turn
-from xsim.sim.kernels.packet_link import busy, chance, forward, send_queued
+from xsim.sim.kernels.packet_flow import begin, release
+from xsim.sim.kernels.packet_host import acknowledge, receive, retry
+from xsim.sim.kernels.packet_link import busy, chance
+from xsim.sim.kernels.packet_port import forward, serve
 
 __all__ = ["run"]
 
@@ -77,15 +81,22 @@ def run(
     knobs: Floats,
     seen: Ints,
     route: Ints,
+    turns: Ints,
     members: Ints,
+    ended: Ints,
+    log: Ints,
     wheel: Ints,
     bucket: Ints,
     heap: Ints,
     sim: Ints,
 ) -> int:
-    """Process events up to ``until``; why it stopped: ``IDLE``, ``LATER``, ``GROW`` for more rows, or ``LOST_HOPE``."""
-    while sim[ROWS_LEFT] >= sim[MARGIN]:
-        row = next_event(until, rows, wheel, bucket, heap, sim)
+    """Process events up to ``until``, but none after an instant in which a party was done; why it stopped."""
+    while (
+        sim[ROWS_LEFT] >= sim[MARGIN]
+        and sim[HEAPED] + sim[MARGIN] <= heap.shape[1]
+        and sim[LOGGED] + sim[MARGIN] <= len(log)
+    ):
+        row = next_event(until if sim[ENDED] == 0 else min(until, sim[NOW]), rows, wheel, bucket, heap, sim)
         if row < 0:
             return LATER if row == -1 else IDLE
         sim[NOW], sim[TURN] = rows[row, TIME], rows[row, SERIAL]
@@ -98,45 +109,99 @@ def run(
                 links[link, LOST] += 1
                 recycle(row, rows, sim)
             elif out >= 0:
-                forward(row, link, out, rows, links, chances, switches, seen, route, wheel, heap, sim)
+                forward(row, link, out, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
             elif kind == DATA:
-                receive(row, rows, links, flows, seen, route, members, wheel, heap, sim)
+                receive(
+                    row,
+                    rows,
+                    links,
+                    chances,
+                    switches,
+                    flows,
+                    seen,
+                    route,
+                    turns,
+                    members,
+                    ended,
+                    log,
+                    wheel,
+                    heap,
+                    sim,
+                )
             else:
-                acknowledge(law, row, rows, links, flows, state, knobs, seen, route, members, wheel, heap, sim)
+                acknowledge(
+                    law,
+                    row,
+                    rows,
+                    links,
+                    chances,
+                    switches,
+                    flows,
+                    state,
+                    knobs,
+                    seen,
+                    route,
+                    turns,
+                    members,
+                    ended,
+                    log,
+                    wheel,
+                    heap,
+                    sim,
+                )
             continue
         subject = rows[row, FLOW]
         recycle(row, rows, sim)
-        if kind == START:
-            begin(law, subject, rows, links, flows, state, knobs, seen, route, members, wheel, heap, sim)
-            continue
-        if kind == RETRY:
-            if not retry(subject, rows, links, flows, seen, route, members, wheel, heap, sim):
+        if kind <= WAKE:
+            if _port_wakes(row, kind, subject, links, sim) and not busy(subject, links, sim):
+                serve(subject, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+        elif kind == START:
+            begin(
+                law,
+                subject,
+                rows,
+                links,
+                chances,
+                switches,
+                flows,
+                state,
+                knobs,
+                seen,
+                route,
+                turns,
+                members,
+                ended,
+                log,
+                wheel,
+                heap,
+                sim,
+            )
+        elif kind == RELEASE:
+            release(subject, rows, flows, route, members, wheel, heap, sim)
+        elif kind == RETRY:
+            if not retry(subject, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim):
                 return LOST_HOPE
-            continue
-        if kind >= TIMER:
-            alarm = kind - TIMER
-            if flows[subject, STATE] != UNDER_WAY or state[subject, ALARM + alarm] != sim[NOW]:
-                continue
-            state[subject, ALARM + alarm] = 0.0
-            event, acked, link = ALARMED + alarm, flows[subject, ACKED], route[flows[subject, WAY]]
+        elif flows[subject, STATE] != FINISHED and state[subject, ALARM + kind - TIMER] == sim[NOW]:
+            state[subject, ALARM + kind - TIMER] = 0.0
+            event, acked, link = ALARMED + kind - TIMER, flows[subject, ACKED], route[flows[subject, WAY]]
             advise(law, event, subject, acked, False, seen[0], link, rows, links, flows, state, knobs, wheel, heap, sim)
-            continue
-        if kind == FREE:
-            links[subject, FREE_SET] = 0
-        elif kind == WAKE:
-            if links[subject, WAKE_ROW] != row:
-                continue
-            links[subject, WAKE_ROW] = -1
-        elif kind == PAUSE:
-            if links[subject, PAUSED] == 0:
-                links[subject, PAUSED], links[subject, PAUSED_SINCE] = 1, sim[NOW]
-            continue
-        elif kind == RESUME and links[subject, PAUSED]:
-            links[subject, PAUSED] = 0
-            links[subject, PAUSED_FOR] += sim[NOW] - links[subject, PAUSED_SINCE]
-        if not busy(subject, links, sim):
-            if links[subject, OWNER] < 0:
-                send_turn(subject, rows, links, flows, seen, members, wheel, heap, sim)
-            else:
-                send_queued(subject, rows, links, chances, switches, seen, route, wheel, heap, sim)
     return GROW
+
+
+@kernel
+def _port_wakes(row: int, kind: int, link: int, links: Ints, sim: Ints) -> bool:
+    """Note what has happened to the port; whether it may have become able to send."""
+    if kind == FREE:
+        links[link, FREE_SET] = 0
+    elif kind == WAKE:
+        if links[link, WAKE_ROW] != row:
+            return False
+        links[link, WAKE_ROW] = -1
+    elif kind == PAUSE:
+        if links[link, PAUSED] == 0:
+            links[link, PAUSED], links[link, PAUSED_SINCE] = 1, sim[NOW]
+        return False
+    elif links[link, PAUSED]:
+        links[link, PAUSED] = 0
+        links[link, PAUSED_FOR] += sim[NOW] - links[link, PAUSED_SINCE]
+    return True

@@ -29,10 +29,11 @@ from xsim.sim.kernels.packet_columns import (
     WIDTH,
 )
 
-__all__ = ["new_row", "next_event", "post", "recycle", "schedule", "schedule_numbered"]
+__all__ = ["new_row", "next_event", "next_tick", "post", "recycle", "schedule", "schedule_numbered"]
 
 Ints = NDArray[np.int64]
 
+LATEST = 1 << 62
 NUMBER_BITS = 44  # of a key in the open bucket; the time within the bucket stands above
 
 
@@ -112,6 +113,22 @@ def next_event(until: int, rows: Ints, wheel: Ints, bucket: Ints, heap: Ints, si
 
 
 @kernel
+def next_tick(rows: Ints, wheel: Ints, bucket: Ints, heap: Ints, sim: Ints) -> int:
+    """When the next event comes; -1 if there is none."""
+    found = heap[0, 0] if sim[HEAPED] > 0 else LATEST
+    if sim[LEFT] > 0:
+        return int(min(found, rows[bucket[1, sim[LEFT] - 1], TIME]))
+    place = _next_bucket(heap, wheel, sim)
+    if place < 0:
+        return int(found if found < LATEST else -1)
+    row = wheel[place & BUCKET_MASK]
+    while row >= 0 and rows[row, TIME] >> sim[WIDTH] == place:
+        found = min(found, rows[row, TIME])
+        row = rows[row, NEXT]
+    return int(found)
+
+
+@kernel
 def _next_bucket(heap: Ints, wheel: Ints, sim: Ints) -> int:
     """The first bucket after the open one with an event in wheel or heap; -1 if there is none."""
     found = heap[0, 0] >> sim[WIDTH] if sim[HEAPED] > 0 else -1
@@ -133,7 +150,7 @@ def _open(place: int, rows: Ints, wheel: Ints, bucket: Ints, sim: Ints) -> None:
     """Make ``place`` the open bucket and take its events out of the wheel, ordered."""
     sim[CURSOR] = place
     slot = place & BUCKET_MASK
-    row, size, ordered, before = wheel[slot], 0, True, np.int64(1) << 62
+    row, size, ordered, before = wheel[slot], 0, True, LATEST
     start = place << sim[WIDTH]
     while row >= 0:
         key = (rows[row, TIME] - start) << NUMBER_BITS | rows[row, SERIAL]

@@ -1,16 +1,16 @@
 """Columns of the packet kernel's tables, and the kinds of its events. All tables are int64 unless said.
 
 rows      R x 8    a packet, or an event that is no packet (``TIME`` .. ``HOP``); free ones form a list
-links     L x 48   a directed link: its transmitter, and the ingress port at its far end (``FREE_AT`` .. ``LOST``)
+links     L x 40   a directed link: its transmitter, and the ingress port at its far end (``FREE_AT`` ..)
 chances   L x 2    float64: ``PMAX``, ``LOSS``
 switches  S x 2    ``SHARED``, ``POOL``
-flows     F x 28   ``NEXT_BYTE`` .. ``RETRY_SET``
+flows     F x 40   a flow, or a party of one graph (``NEXT_BYTE`` .. ``IN_TURN``)
 route     1-D      directed links of all ways, each closed by -1
 members   1-D      first the flows that each host port serves in turn, then the flows that follow each flow
 wheel     1-D      heads of the buckets, then one bit per bucket that is not empty
 bucket    2 x R    the open bucket: keys and rows, the next one last
 heap      3 x R    times, numbers and rows of the events that the wheel does not hold
-sim       1-D      ``NOW`` .. ``GAVE_UP``: the state of the whole, and its settings
+sim       1-D      ``NOW`` .. ``LOGGED``: the state of the whole, and its settings
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ ROW_COLUMNS = 8
 DATA, ACK, NACK, PAUSE, RESUME, FREE, WAKE, START, TIMER = range(9)
 TIMERS = 3  # TIMER + 0 .. TIMER + 2
 RETRY = TIMER + TIMERS
+RELEASE = RETRY + 1
 KINDS, MARKED = 15, 16  # mask of the kind, and the mark
 
 # Of a link as its transmitter sees it. FREE_AT, FREE_SERIAL: the event of its becoming free, real only if FREE_SET.
-# HEAD, TAIL: its queue. URGENT, URGENT_TAIL: pause and resume frames. OWNER: switch that it starts at, -1 for a host.
-FREE_AT, FREE_SERIAL, FREE_SET, HEAD, TAIL, URGENT, PAUSED, BACKLOG = range(8)
-OWNER, DELAY, RATE, DATA_TIME, ACK_TIME, KMIN, KMAX, URGENT_TAIL = range(8, 16)
+# HEAD, TAIL: its queue. URGENT, URGENT_TAIL: pause and resume frames. FLOWS_HERE: how many flows take turns at it.
+# BUSY: for how long it has sent. What an event touches stands together, eight columns to a line of the cache.
+FREE_AT, FREE_SERIAL, FREE_SET, HEAD, URGENT, PAUSED, BACKLOG, TAIL = range(8)
+DELAY, DATA_TIME, ACK_TIME, BYTES, PACKETS, BUSY, FLOWS_HERE, RATE = range(8, 16)
 # Of the ingress port at its far end. INTO: switch there, -1 for a host. BACK: the link the other way. PAUSING: whether
 # the transmitter has been told to pause. SHIFT: the threshold is the free pool, shifted right by this.
-INTO, BACK, TAKEN, OVER, PAUSING, HEADROOM, SHIFT, DICE = range(16, 24)
-# Of a host port: its flows are ``members[FLOWS_AT : FLOWS_AT + FLOWS_HERE]``. SERVED: place of the last one served.
-FLOWS_AT, FLOWS_HERE, SERVED, WAKE_ROW = range(24, 28)
-# Counted. PAUSED_FOR: time for which the transmitter was paused, and since when it is. LOST: by errors of the wire.
-BYTES, PACKETS, MARKS, PAUSES, PAUSED_FOR, PAUSED_SINCE, DROPS, LOST = range(28, 36)
+INTO, TAKEN, OVER, PAUSING, SHIFT, HEADROOM, BACK, PAUSES = range(16, 24)
+# FLOWS_AT: where in ``turns`` its flows stand. SERVED: place of the last one served there. CARRIED: bytes of complete
+# transfers. LOST: by errors of the wire. PAUSED_FOR, PAUSED_SINCE: of its transmitter.
+KMIN, KMAX, DICE, MARKS, URGENT_TAIL, FLOWS_AT, SERVED, WAKE_ROW = range(24, 32)
+CARRIED, DROPS, LOST, PAUSED_FOR, PAUSED_SINCE = range(32, 37)
 LINK_COLUMNS = 40
 
 PMAX, LOSS = range(2)
@@ -47,13 +49,17 @@ SWITCH_COLUMNS = 2
 # Of a flow, bytes of a stream: NEXT_BYTE to send, POSTED so far, ACKED, RECEIVED in order. AVAILABLE: when its rate
 # lets it send again. WINDOW: 0 for none. WAY, WAY_BACK: places in ``route``. RETRY_AT, RETRY_NUMBER: the event at which
 # it goes back unless something comes (0: none); RETRY_SET: whether one is entered, that one or an earlier. TRIES: how
-# often in a row it went back.
+# often in a row it went back. ROUNDS: of the ring of CYCLE_LEN flows from CYCLE on, as in ``TransferGraph``, and how
+# many are DONE. CARRIES: bytes of this round. OFFSET: from being ready to the start. AWAITED: of a flow, what must end
+# or be released before it is ready; of a party, its flows. EXTRA: bytes on the wire beyond each million. IN_TURN: it
+# stands in the list of its port.
 NEXT_BYTE, POSTED, ACKED, WINDOW, AVAILABLE, RECEIVED, WAY, WAY_BACK = range(8)
 STATE, BYTES_PER_ROUND, OFFSET, AWAITED, FOLLOWERS, FOLLOWERS_END, BEGAN, SENDER_END = range(8, 16)
 RECEIVER_END, GAP, GAP_UNTIL, GO_BACKS, MILESTONE, FLOW_RATE, LAST_SIZE, TRIES = range(16, 24)
-RETRY_AT, RETRY_NUMBER, RETRY_SET = range(24, 27)
-FLOW_COLUMNS = 28
-WAITING, UNDER_WAY, FINISHED = range(3)  # STATE
+RETRY_AT, RETRY_NUMBER, RETRY_SET, CYCLE, CYCLE_LEN, ROUNDS, DONE, CARRIES = range(24, 32)
+READY_AT, SRC_PARTY, DST_PARTY, EXTRA, IN_TURN = range(32, 37)
+FLOW_COLUMNS = 40
+WAITING, UNDER_WAY, FINISHED = range(3)  # STATE: nothing to do, something, never anything more
 
 # Of a flow's congestion control: what it asks for, bits per second, bytes (0: no window) and up to three instants at
 # which to be called (0: none); what it is told, the rate of the host's port, the ticks of an undisturbed round trip and
@@ -76,13 +82,12 @@ WHEEL = BUCKETS + BUCKETS // 64
 # congestion control. RECORDED: whether packets record their way. WINDOW_FOLLOWS: the window shrinks with the rate.
 # REPACED: a new rate holds for the pause after the last packet already. BELOW: 1 if what lasts a whole number of ticks
 # is taken to last one less, see ``wires``. RETRY_TIME: 0 if no sender ever goes back by itself. GAVE_UP: the flow whose
-# sender has gone back too often.
+# sender has gone back too often. ENDED, LOGGED: entries in ``ended`` and ``log``.
 NOW, TURN, ISSUED, CURSOR, LEFT, HEAPED, ROWS_FREE, ROWS_LEFT, EVENTS, UNFINISHED, MARGIN = range(11)
 WIDTH, SCALE, PAYLOAD, HEADER, ACK_SIZE, PFC_SIZE, ACK_EVERY, PFC, RESERVE, RESUME_GAP = range(11, 21)
-GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED, BELOW, RETRY_TIME, RETRIES, GAVE_UP = range(
-    21, 31
-)
-SIM_COLUMNS = 32
+GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED, BELOW = range(21, 28)
+RETRY_TIME, RETRIES, GAVE_UP, ENDED, LOGGED = range(28, 33)
+SIM_COLUMNS = 40
 
 # What ``run`` answers.
 IDLE, LATER, GROW, LOST_HOPE = range(4)

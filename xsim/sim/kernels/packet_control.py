@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels.jit import kernel
-from xsim.sim.kernels.packet_clock import new_row, schedule
+from xsim.sim.kernels.packet_clock import new_row, schedule, schedule_numbered
 from xsim.sim.kernels.packet_columns import (
     ALARM,
     AVAILABLE,
     BELOW,
     FLOW,
     FLOW_RATE,
+    ISSUED,
     KIND,
     LAST_SIZE,
     LINE_BITS,
@@ -22,6 +23,11 @@ from xsim.sim.kernels.packet_columns import (
     NOW,
     RATE_BITS,
     REPACED,
+    RETRY,
+    RETRY_AT,
+    RETRY_NUMBER,
+    RETRY_SET,
+    RETRY_TIME,
     SCALE,
     TIME,
     TIMER,
@@ -33,7 +39,7 @@ from xsim.sim.kernels.packet_columns import (
     WINDOW_FOLLOWS,
 )
 
-__all__ = ["Law", "advise"]
+__all__ = ["Law", "advise", "expect_reply"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -92,3 +98,15 @@ def _pace(
             links[link, WAKE_ROW] = row
             schedule(row, max(sim[NOW], flows[flow, AVAILABLE]), rows, wheel, heap, sim)
     flows[flow, FLOW_RATE] = rate
+
+
+@kernel
+def expect_reply(flow: int, rows: Ints, flows: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
+    """Let the sender go back if nothing comes for so long from now; an event entered before is moved when it is due."""
+    number = sim[ISSUED]
+    sim[ISSUED] = number + 1
+    flows[flow, RETRY_AT], flows[flow, RETRY_NUMBER] = sim[NOW] + sim[RETRY_TIME], number
+    if flows[flow, RETRY_SET] == 0:
+        row = new_row(rows, sim)
+        rows[row, KIND], rows[row, FLOW], flows[flow, RETRY_SET] = RETRY, flow, 1
+        schedule_numbered(row, flows[flow, RETRY_AT], number, rows, wheel, heap, sim)

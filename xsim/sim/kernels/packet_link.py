@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels.jit import kernel
-from xsim.sim.kernels.packet_clock import new_row, recycle, schedule_numbered
+from xsim.sim.kernels.packet_clock import new_row, schedule_numbered
 from xsim.sim.kernels.packet_columns import (
     ACK_SIZE,
     ACK_TIME,
     BACK,
     BACKLOG,
     BELOW,
+    BUSY,
     BYTES,
     DATA,
     DATA_TIME,
     DELAY,
     DICE,
-    DROPS,
     FLOW,
     FLOWS_HERE,
     FREE,
@@ -31,8 +31,6 @@ from xsim.sim.kernels.packet_columns import (
     FREE_SET,
     HEAD,
     HEADER,
-    HEADROOM,
-    HOP,
     HOP_RECORDS,
     HOPS_SEEN,
     INTO,
@@ -48,21 +46,13 @@ from xsim.sim.kernels.packet_columns import (
     NOW,
     OVER,
     PACKETS,
-    PAUSE,
-    PAUSED,
-    PAUSES,
-    PAUSING,
     PAYLOAD,
-    PFC,
     PFC_SIZE,
     PMAX,
     POOL,
     RATE,
     RECORD,
-    RECORDED,
     RESERVE,
-    RESUME,
-    RESUME_GAP,
     SCALE,
     SHARED,
     SHIFT,
@@ -74,7 +64,19 @@ from xsim.sim.kernels.packet_columns import (
     URGENT_TAIL,
 )
 
-__all__ = ["append", "busy", "chance", "forward", "send_queued", "transmit"]
+__all__ = [
+    "append",
+    "arrive",
+    "busy",
+    "chance",
+    "depart",
+    "expect_free",
+    "mark",
+    "record",
+    "signal",
+    "threshold",
+    "transmit",
+]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -112,6 +114,7 @@ def transmit(row: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: In
     links[link, FREE_AT], links[link, FREE_SERIAL] = free_at, number
     links[link, BYTES] += size
     links[link, PACKETS] += 1
+    links[link, BUSY] += lasts
     schedule_numbered(row, free_at + links[link, DELAY], number + 1, rows, wheel, heap, sim)
     links[link, FREE_SET] = 0
     if links[link, HEAD] >= 0 or links[link, FLOWS_HERE] > 0 or links[link, URGENT] >= 0:
@@ -134,102 +137,14 @@ def append(row: int, link: int, rows: Ints, links: Ints) -> None:
 
 
 @kernel
-def forward(
-    row: int,
-    link: int,
-    out: int,
-    rows: Ints,
-    links: Ints,
-    chances: Floats,
-    switches: Ints,
-    seen: Ints,
-    route: Ints,
-    wheel: Ints,
-    heap: Ints,
-    sim: Ints,
-) -> None:
-    """A packet has come over ``link`` to a switch and goes on over ``out``."""
-    size, limit = rows[row, SIZE], _threshold(link, links, switches)
-    if (
-        links[out, HEAD] < 0
-        and links[out, URGENT] < 0
-        and links[out, PAUSED] == 0
-        and links[link, PAUSING] == 0
-        and links[link, OVER] == 0
-        and links[link, TAKEN] + size <= sim[RESERVE]
-        and size <= limit
-        and not busy(out, links, sim)
-    ):  # it would come and go within the reserve of its port: nothing to account
-        rows[row, HOP] += 1
-        if sim[RECORDED]:
-            _record(row, out, rows, links, seen, sim)
-        transmit(row, out, rows, links, wheel, heap, sim)
-        return
-    if size + links[link, OVER] > links[link, HEADROOM] and size + max(0, links[link, TAKEN] - sim[RESERVE]) > limit:
-        links[link, DROPS] += 1
-        recycle(row, rows, sim)
-        return
-    _arrive(link, size, limit, links, switches, sim)
-    if sim[PFC] and links[link, PAUSING] == 0:
-        over = links[link, OVER] > 0
-        if over or max(0, links[link, TAKEN] - sim[RESERVE]) >= _threshold(link, links, switches):
-            links[link, PAUSING] = 1
-            links[link, PAUSES] += 1
-            _signal(PAUSE, link, rows, links, wheel, heap, sim)
-    append(row, out, rows, links)
-    if busy(out, links, sim):
-        expect_free(out, rows, links, wheel, heap, sim)
-    else:
-        send_queued(out, rows, links, chances, switches, seen, route, wheel, heap, sim)
-
-
-@kernel
-def send_queued(
-    link: int,
-    rows: Ints,
-    links: Ints,
-    chances: Floats,
-    switches: Ints,
-    seen: Ints,
-    route: Ints,
-    wheel: Ints,
-    heap: Ints,
-    sim: Ints,
-) -> None:
-    """Serve an idle port of a switch."""
-    row = links[link, URGENT]
-    if row >= 0:
-        links[link, URGENT] = rows[row, NEXT]
-        transmit(row, link, rows, links, wheel, heap, sim)
-        return
-    row = links[link, HEAD]
-    if row < 0 or links[link, PAUSED]:
-        return
-    size, came_by = rows[row, SIZE], route[rows[row, HOP]]
-    rows[row, HOP] += 1
-    links[link, HEAD] = rows[row, NEXT]
-    links[link, BACKLOG] -= size
-    _depart(came_by, size, links, switches, sim)
-    _mark(row, link, rows, links, chances)
-    if links[came_by, PAUSING] and links[came_by, OVER] == 0:
-        shared = links[came_by, TAKEN] - sim[RESERVE]
-        if shared <= 0 or shared + sim[RESUME_GAP] <= _threshold(came_by, links, switches):
-            links[came_by, PAUSING] = 0
-            _signal(RESUME, came_by, rows, links, wheel, heap, sim)
-    if sim[RECORDED]:
-        _record(row, link, rows, links, seen, sim)
-    transmit(row, link, rows, links, wheel, heap, sim)
-
-
-@kernel
-def _threshold(link: int, links: Ints, switches: Ints) -> int:
+def threshold(link: int, links: Ints, switches: Ints) -> int:
     """Bytes beyond its reserve that the ingress port may hold: a share of what is free in the pool."""
     switch = links[link, INTO]
     return int((switches[switch, POOL] - switches[switch, SHARED]) >> links[link, SHIFT])
 
 
 @kernel
-def _arrive(link: int, size: int, limit: int, links: Ints, switches: Ints, sim: Ints) -> None:
+def arrive(link: int, size: int, limit: int, links: Ints, switches: Ints, sim: Ints) -> None:
     """Account a packet to its ingress port: in the reserve, in the pool, else in the headroom."""
     held = links[link, TAKEN] + size
     beyond = held - sim[RESERVE]
@@ -241,7 +156,7 @@ def _arrive(link: int, size: int, limit: int, links: Ints, switches: Ints, sim: 
 
 
 @kernel
-def _depart(link: int, size: int, links: Ints, switches: Ints, sim: Ints) -> None:
+def depart(link: int, size: int, links: Ints, switches: Ints, sim: Ints) -> None:
     """Take a packet from its ingress port: from the headroom first, then the pool, then the reserve."""
     over = min(links[link, OVER], size)
     links[link, OVER] -= over
@@ -252,7 +167,7 @@ def _depart(link: int, size: int, links: Ints, switches: Ints, sim: Ints) -> Non
 
 
 @kernel
-def _signal(kind: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
+def signal(kind: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Tell the transmitter of ``link`` to pause or to resume, by a frame ahead of all others the other way."""
     row, back = new_row(rows, sim), links[link, BACK]
     rows[row, KIND], rows[row, FLOW], rows[row, SIZE], rows[row, NEXT] = kind, link, sim[PFC_SIZE], -1
@@ -268,7 +183,7 @@ def _signal(kind: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: In
 
 
 @kernel
-def _mark(row: int, link: int, rows: Ints, links: Ints, chances: Floats) -> None:
+def mark(row: int, link: int, rows: Ints, links: Ints, chances: Floats) -> None:
     """Congestion experienced, by the queue that the packet leaves behind."""
     queued, low, high = links[link, BACKLOG], links[link, KMIN], links[link, KMAX]
     if queued > high or (
@@ -280,7 +195,7 @@ def _mark(row: int, link: int, rows: Ints, links: Ints, chances: Floats) -> None
 
 
 @kernel
-def _record(row: int, link: int, rows: Ints, links: Ints, seen: Ints, sim: Ints) -> None:
+def record(row: int, link: int, rows: Ints, links: Ints, seen: Ints, sim: Ints) -> None:
     """A data packet notes the state of the port that it leaves by."""
     count = seen[row, HOPS_SEEN]
     if rows[row, KIND] & KINDS == DATA and count < MOST_RECORDS:

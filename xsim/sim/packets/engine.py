@@ -14,6 +14,7 @@ __all__ = ["Engine"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 MARGIN = 16  # rows that an event may take, beside one per flow that it starts
+LOG = 4096  # durations that find room in the log
 RESUME_GAP_BYTES = 3072  # below its threshold, before a paused port is told to resume
 
 
@@ -23,12 +24,21 @@ class Engine:
     Attributes:
         links, chances, switches: The wires.
         flows, memory: Flows, and what the congestion control knows of each.
-        route, members: Ways, and lists of flows.
+        route, turns, members: Ways; flows that take turns at a port; flows that follow one another.
+        ended, log: Parties that are done, and durations of transfers.
         sim: The state of the whole.
     """
 
     def __init__(
-        self, wires: Wires, flows: Ints, memory: Floats, route: Ints, members: Ints, width: int, settings: Settings
+        self,
+        wires: Wires,
+        flows: Ints,
+        memory: Floats,
+        route: Ints,
+        turns: Ints,
+        members: Ints,
+        width: int,
+        settings: Settings,
     ) -> None:
         from xsim.sim.kernels.laws import compiled  # numba loads with the first simulation
         from xsim.sim.kernels.packet import run
@@ -37,14 +47,28 @@ class Engine:
         self._run, self._law = run, compiled(control.law or _idle)
         self._knobs = np.array(control.knobs(10**12 // settings.tick_ps), dtype=np.float64)
         self.links, self.chances, self.switches = wires.links, wires.chances, wires.switches
-        self.flows, self.memory, self.route, self.members = flows, memory, route, members
+        self.flows, self.memory = flows, memory
+        self.route, self.turns, self.members = route, turns, members
+        self.ended: Ints = np.zeros(0, dtype=np.int64)
+        self.log: Ints = np.zeros(0, dtype=np.int64)
         self.sim = _sim(settings, width)
-        self.sim[k.MARGIN] = MARGIN + int((flows[:, k.FOLLOWERS_END] - flows[:, k.FOLLOWERS]).max(initial=0))
         self._wheel = np.zeros(k.WHEEL, dtype=np.int64)
         self._wheel[: k.BUCKETS] = -1
-        self._rows, self._seen, self._bucket, self._heap = _events(0, recorded=control.records)
+        self._rows: Ints = np.zeros((0, k.ROW_COLUMNS), dtype=np.int64)
+        self._seen: Ints = np.zeros((0, k.SEEN_COLUMNS if control.records else 0), dtype=np.int64)
+        self._bucket: Ints = np.zeros((2, 0), dtype=np.int64)
+        self._heap: Ints = np.zeros((3, 0), dtype=np.int64)
         self.sim[k.ROWS_FREE] = -1
-        self._grow(1024 + int(self.sim[k.MARGIN]))
+        self.followed()
+
+    def followed(self) -> None:
+        """Make room for what one event may cause, now that there are these flows."""
+        most = int((self.flows[:, k.FOLLOWERS_END] - self.flows[:, k.FOLLOWERS]).max(initial=0))
+        self.sim[k.MARGIN] = margin = MARGIN + most
+        self._grow(max(len(self._rows), 1024 + margin))
+        self._heap = _wider(self._heap, max(self._heap.shape[1], 1024 + margin))
+        if self.sim[k.LOGGED] + margin > len(self.log):
+            self.log = np.append(self.log, np.zeros(LOG + margin, dtype=np.int64))
 
     def post(self, kind: int, subjects: Ints, at: Ints) -> None:
         """Make events of that kind, in order, at these ticks."""
@@ -52,11 +76,12 @@ class Engine:
 
         missing = len(subjects) - int(self.sim[k.ROWS_LEFT])
         if missing > 0:
-            self._grow(len(self._rows) + max(missing, len(self._rows)))
+            self._grow(len(self._rows) + max(missing, len(self._rows) // 2))
+        self._heap = _wider(self._heap, int(self.sim[k.HEAPED] + self.sim[k.MARGIN]) + len(subjects))
         post(kind, subjects, at, self._rows, self._wheel, self._heap, self.sim)
 
     def run(self, until: int) -> int:
-        """Process events up to that tick; ``IDLE``, ``LATER`` or ``LOST_HOPE``."""
+        """Process events up to that tick; ``IDLE``, ``LATER`` or ``LOST_HOPE``, or ``GROW`` if the log is full."""
         while True:
             answer = self._run(
                 self._law,
@@ -70,35 +95,50 @@ class Engine:
                 self._knobs,
                 self._seen,
                 self.route,
+                self.turns,
                 self.members,
+                self.ended,
+                self.log,
                 self._wheel,
                 self._bucket,
                 self._heap,
                 self.sim,
             )
-            if answer != k.GROW:
+            if answer != k.GROW or len(self.log) < self.sim[k.LOGGED] + self.sim[k.MARGIN]:
                 return answer
-            self._grow(2 * len(self._rows))
+            if self.sim[k.ROWS_LEFT] < self.sim[k.MARGIN]:
+                self._grow(len(self._rows) * 3 // 2)
+            if self._heap.shape[1] < self.sim[k.HEAPED] + self.sim[k.MARGIN]:
+                self._heap = _wider(self._heap, 2 * self._heap.shape[1])
+
+    def next_tick(self) -> int:
+        """When the next event comes; -1 if there is none."""
+        from xsim.sim.kernels.packet_clock import next_tick
+
+        return next_tick(self._rows, self._wheel, self._bucket, self._heap, self.sim)
 
     def _grow(self, count: int) -> None:
-        """More rows."""
+        """So many rows."""
         old = len(self._rows)
-        rows, seen, bucket, heap = _events(count, recorded=self._seen.shape[1] > 0)
-        rows[:old], seen[:old], bucket[:, :old], heap[:, :old] = self._rows, self._seen, self._bucket, self._heap
+        if count <= old:
+            return
+        rows = np.zeros((count, k.ROW_COLUMNS), dtype=np.int64)
+        rows[:old] = self._rows
         rows[old:, k.NEXT] = np.append(np.arange(old + 1, count), self.sim[k.ROWS_FREE])
         self.sim[k.ROWS_FREE] = old
         self.sim[k.ROWS_LEFT] += count - old
-        self._rows, self._seen, self._bucket, self._heap = rows, seen, bucket, heap
+        seen = np.zeros((count, self._seen.shape[1]), dtype=np.int64)
+        seen[:old] = self._seen
+        self._rows, self._seen, self._bucket = rows, seen, _wider(self._bucket, count)
 
 
-def _events(count: int, *, recorded: bool) -> tuple[Ints, Ints, Ints, Ints]:
-    """Empty tables for ``count`` events."""
-    return (
-        np.zeros((count, k.ROW_COLUMNS), dtype=np.int64),
-        np.zeros((count, k.SEEN_COLUMNS if recorded else 0), dtype=np.int64),
-        np.zeros((2, count), dtype=np.int64),
-        np.zeros((3, count), dtype=np.int64),
-    )
+def _wider(table: Ints, columns: int) -> Ints:
+    """The table with that many columns or more."""
+    if columns <= table.shape[1]:
+        return table
+    wider = np.zeros((len(table), columns), dtype=np.int64)
+    wider[:, : table.shape[1]] = table
+    return wider
 
 
 def _sim(settings: Settings, width: int) -> Ints:

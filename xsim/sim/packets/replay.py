@@ -73,9 +73,9 @@ def replay(graph: Graph, flows: Flows, settings: Settings) -> Outcome:
     """
     tick_ps = settings.tick_ps
     wires = wires_of(graph, settings)
-    table, route, members = _flow_tables(flows, wires.links, settings)
+    table, route, turns, members = _flow_tables(flows, wires.links, settings)
     memory = _memory(flows, table, wires.links, settings)
-    engine = Engine(wires, table, memory, route, members, _width(wires.links), settings)
+    engine = Engine(wires, table, memory, route, turns, members, _width(wires.links), settings)
     starts = np.flatnonzero(flows.after < 0)
     starts = starts[np.argsort(flows.start_ps[starts], kind="stable")]
     engine.sim[k.UNFINISHED] = len(table)
@@ -164,15 +164,20 @@ def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Float
     return memory
 
 
-def _flow_tables(flows: Flows, links: Ints, settings: Settings) -> tuple[Ints, Ints, Ints]:
+def _flow_tables(flows: Flows, links: Ints, settings: Settings) -> tuple[Ints, Ints, Ints, Ints]:
     """Flows, ways, and the lists of flows that take turns at a port or follow another; fills the ports in ``links``."""
     count = len(flows.src)
     table = np.zeros((count, k.FLOW_COLUMNS), dtype=np.int64)
     table[:, k.BYTES_PER_ROUND] = flows.size_bytes
     table[:, k.AWAITED] = flows.after >= 0
-    table[:, k.OFFSET] = np.where(flows.after >= 0, flows.start_ps // settings.tick_ps, 0)
+    table[:, k.OFFSET] = flows.start_ps // settings.tick_ps
+    table[:, k.CARRIES] = flows.size_bytes
+    table[flows.after < 0, k.STATE] = k.UNDER_WAY
     table[:, [k.SENDER_END, k.RECEIVER_END, k.GAP, k.BEGAN]] = -1
     table[:, k.MILESTONE] = settings.ack_every
+    table[:, k.CYCLE] = np.arange(count)
+    table[:, [k.CYCLE_LEN, k.ROUNDS]] = 1
+    table[:, [k.SRC_PARTY, k.DST_PARTY]] = -1
     there, back = np.diff(flows.path_ptr), np.diff(flows.back_ptr)
     ends = np.cumsum(there + back + 2)
     table[:, k.WAY] = ends - (there + back + 2)
@@ -184,13 +189,11 @@ def _flow_tables(flows: Flows, links: Ints, settings: Settings) -> tuple[Ints, I
     used = np.bincount(first[first >= 0], minlength=len(links))
     links[:, k.FLOWS_AT] = np.cumsum(used) - used
     links[:, k.SERVED] = 0
-    turns = int(used.sum())
     followers = np.flatnonzero(flows.after >= 0)
     followers = followers[np.argsort(flows.after[followers], kind="stable")]
-    until = turns + np.cumsum(np.bincount(flows.after[followers], minlength=count))
-    table[:, k.FOLLOWERS], table[:, k.FOLLOWERS_END] = np.concatenate(([turns], until[:-1])), until
-    members = np.concatenate((np.zeros(turns, dtype=np.int64), followers))
-    return table, route, members
+    until = np.cumsum(np.bincount(flows.after[followers], minlength=count))
+    table[:, k.FOLLOWERS], table[:, k.FOLLOWERS_END] = np.concatenate(([0], until[:-1])), until
+    return table, route, np.zeros(int(used.sum()), dtype=np.int64), followers
 
 
 def _places(first: Ints, counts: Ints) -> Ints:

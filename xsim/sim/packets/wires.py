@@ -37,10 +37,10 @@ def wires_of(graph: Graph, settings: Settings) -> Wires:
     chances = np.zeros((2 * len(cables), 2))
     rate = np.repeat([cable.bandwidth_bits_per_s for cable in cables], 2)
     delay_ps = np.repeat([cable.delay_ps for cable in cables], 2)
-    owner = [number.get(vertex, -1) for cable in cables for vertex in (cable.a, cable.b)]
-    links[:, k.RATE], links[:, k.DELAY], links[:, k.OWNER] = rate, delay_ps // settings.tick_ps, owner
+    owner = np.array([number.get(vertex, -1) for cable in cables for vertex in (cable.a, cable.b)], dtype=np.int64)
+    links[:, k.RATE], links[:, k.DELAY] = rate, delay_ps // settings.tick_ps
     links[:, k.BACK] = np.arange(2 * len(cables)) ^ 1
-    links[:, k.INTO] = links[links[:, k.BACK], k.OWNER]
+    links[:, k.INTO] = owner[links[:, k.BACK]]
     scale, below = 10**12 // settings.tick_ps, below_of(settings.tick_ps)
     links[:, k.DATA_TIME] = (settings.data_bytes * 8 * scale - below) // rate
     links[:, k.ACK_TIME] = (settings.reply_bytes * 8 * scale - below) // rate
@@ -49,7 +49,7 @@ def wires_of(graph: Graph, settings: Settings) -> Wires:
     links[:, k.HEADROOM] = [
         int(r) * int(d) // BITS_PER_S_TO_PS * settings.headroom for r, d in zip(rate, delay_ps, strict=True)
     ]
-    nic = max((int(rate[link]) for link in range(len(links)) if links[link, k.OWNER] < 0), default=1)
+    nic = int(rate[owner < 0].max(initial=1))
     links[:, k.SHIFT] = [max(0, SHIFT - _halvings(int(r), nic)) for r in rate]
     links[:, [k.KMIN, k.KMAX]] = NEVER_MARK
     for bits_per_s in np.unique(rate).tolist():

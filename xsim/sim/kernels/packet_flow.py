@@ -1,0 +1,194 @@
+"""From being awaited to being done: what starts a flow, and what starts when it has ended."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.never import HALF_PPM, PPM
+from xsim.sim.kernels.packet_clock import new_row, schedule
+from xsim.sim.kernels.packet_columns import (
+    ACKED,
+    AWAITED,
+    BEGAN,
+    BEGIN,
+    BYTES_PER_ROUND,
+    CARRIED,
+    CARRIES,
+    CONTROLLED,
+    CYCLE,
+    CYCLE_LEN,
+    DONE,
+    DST_PARTY,
+    ENDED,
+    EXTRA,
+    FINISHED,
+    FLOW,
+    FLOW_RATE,
+    FLOWS_AT,
+    FLOWS_HERE,
+    FOLLOWERS,
+    FOLLOWERS_END,
+    IN_TURN,
+    KIND,
+    LOGGED,
+    NOW,
+    OFFSET,
+    POSTED,
+    RATE,
+    READY_AT,
+    RECEIVER_END,
+    ROUNDS,
+    SENDER_END,
+    SRC_PARTY,
+    START,
+    STATE,
+    UNDER_WAY,
+    UNFINISHED,
+    WAITING,
+    WAY,
+)
+from xsim.sim.kernels.packet_control import Law, advise
+from xsim.sim.kernels.packet_port import prompt
+
+__all__ = ["begin", "complete", "release", "settle"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@kernel
+def release(slot: int, rows: Ints, flows: Ints, route: Ints, members: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
+    """One thing less to wait for, for each flow that follows ``slot``; those with nothing left are ready."""
+    for i in range(flows[slot, FOLLOWERS], flows[slot, FOLLOWERS_END]):
+        flow = members[i]
+        flows[flow, AWAITED] -= 1
+        if flows[flow, AWAITED] == 0:
+            _ready(flow, rows, flows, route, wheel, heap, sim)
+
+
+@kernel
+def _ready(flow: int, rows: Ints, flows: Ints, route: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
+    """The next round of the flow starts, last of all that happens at its instant.
+
+    A transfer with nothing to carry over links is free; what starts in a replay has its time in any case.
+    """
+    base = flows[flow, CYCLE]
+    payload = flows[base + (flow - base - flows[flow, DONE]) % flows[flow, CYCLE_LEN], BYTES_PER_ROUND]
+    extra = flows[flow, EXTRA]
+    size = payload + payload // PPM * extra + (payload % PPM * extra + HALF_PPM) // PPM
+    flows[flow, CARRIES], flows[flow, READY_AT], flows[flow, STATE] = size, sim[NOW], UNDER_WAY
+    free = size == 0 and route[flows[flow, WAY]] >= 0 and flows[flow, SRC_PARTY] >= 0
+    row = new_row(rows, sim)
+    rows[row, KIND], rows[row, FLOW] = START, flow
+    schedule(row, sim[NOW] + (0 if free or flows[flow, ROUNDS] == 0 else flows[flow, OFFSET]), rows, wheel, heap, sim)
+
+
+@kernel
+def begin(
+    law: Law,
+    flow: int,
+    rows: Ints,
+    links: Ints,
+    chances: Floats,
+    switches: Ints,
+    flows: Ints,
+    state: Floats,
+    knobs: Floats,
+    seen: Ints,
+    route: Ints,
+    turns: Ints,
+    members: Ints,
+    ended: Ints,
+    log: Ints,
+    wheel: Ints,
+    heap: Ints,
+    sim: Ints,
+) -> None:
+    """Start a round; without bytes or links it ends at once."""
+    link = route[flows[flow, WAY]]
+    flows[flow, BEGAN] = sim[NOW]
+    if flows[flow, ROUNDS] == 0 or flows[flow, CARRIES] == 0 or link < 0:
+        flows[flow, RECEIVER_END] = sim[NOW]
+        complete(flow, rows, links, flows, route, members, ended, log, wheel, heap, sim)
+        settle(flow, flows, sim)
+        return
+    flows[flow, POSTED] += flows[flow, CARRIES]
+    if flows[flow, IN_TURN] == 0:
+        flows[flow, IN_TURN], flows[flow, FLOW_RATE] = 1, links[link, RATE]
+        if sim[CONTROLLED]:
+            advise(law, BEGIN, flow, 0, False, seen[0], link, rows, links, flows, state, knobs, wheel, heap, sim)
+        turns[links[link, FLOWS_AT] + links[link, FLOWS_HERE]] = flow
+        links[link, FLOWS_HERE] += 1
+    prompt(link, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+
+
+@kernel
+def complete(
+    flow: int,
+    rows: Ints,
+    links: Ints,
+    flows: Ints,
+    route: Ints,
+    members: Ints,
+    ended: Ints,
+    log: Ints,
+    wheel: Ints,
+    heap: Ints,
+    sim: Ints,
+) -> None:
+    """A round has ended: what waited for it starts, its own next round and the next flow's among it."""
+    flows[flow, DONE] += 1
+    if flows[flow, SRC_PARTY] >= 0 and flows[flow, CARRIES] > 0 and flows[flow, ROUNDS] > 0:
+        _count(flow, links, flows, route, log, sim)
+    done, count, base = flows[flow, DONE], flows[flow, CYCLE_LEN], flows[flow, CYCLE]
+    flows[flow, STATE] = WAITING
+    if done >= flows[flow, ROUNDS]:
+        release(flow, rows, flows, route, members, wheel, heap, sim)
+        _tell_parties(flow, flows, ended, sim)
+        return
+    before, after = base + (flow - base - 1) % count, base + (flow - base + 1) % count
+    if flows[before, DONE] >= done:
+        _ready(flow, rows, flows, route, wheel, heap, sim)
+    if after != flow and flows[after, DONE] == done and flows[after, STATE] == WAITING:
+        _ready(after, rows, flows, route, wheel, heap, sim)
+
+
+@kernel
+def settle(flow: int, flows: Ints, sim: Ints) -> None:
+    """A flow whose rounds are done and whose bytes are acknowledged has finished."""
+    if (
+        flows[flow, DONE] >= flows[flow, ROUNDS]
+        and flows[flow, ACKED] == flows[flow, POSTED]
+        and flows[flow, STATE] != FINISHED
+    ):
+        flows[flow, SENDER_END], flows[flow, STATE] = sim[NOW], FINISHED
+        sim[UNFINISHED] -= 1
+
+
+@kernel
+def _count(flow: int, links: Ints, flows: Ints, route: Ints, log: Ints, sim: Ints) -> None:
+    """A transfer is complete: its bytes per link, and how long it took."""
+    place = flows[flow, WAY]
+    if route[place] < 0:
+        return
+    while route[place] >= 0:
+        links[route[place], CARRIED] += flows[flow, CARRIES]
+        place += 1
+    log[sim[LOGGED]] = sim[NOW] - flows[flow, READY_AT]
+    sim[LOGGED] += 1
+
+
+@kernel
+def _tell_parties(flow: int, flows: Ints, ended: Ints, sim: Ints) -> None:
+    """Both parties have one flow less to wait for."""
+    src, dst = flows[flow, SRC_PARTY], flows[flow, DST_PARTY]
+    for party in (src, dst):
+        if party >= 0:
+            flows[party, AWAITED] -= 1
+            if flows[party, AWAITED] == 0:
+                ended[sim[ENDED]] = party
+                sim[ENDED] += 1
+        if src == dst:
+            break

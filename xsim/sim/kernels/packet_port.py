@@ -1,0 +1,282 @@
+"""What passes a port: packets that are forwarded, acknowledgements that wait, flows that take turns."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.packet_clock import new_row, recycle, schedule
+from xsim.sim.kernels.packet_columns import (
+    ACKED,
+    AVAILABLE,
+    BACKLOG,
+    BELOW,
+    DATA,
+    DROPS,
+    FINISHED,
+    FLOW,
+    FLOW_RATE,
+    FLOWS_AT,
+    FLOWS_HERE,
+    HEAD,
+    HEADER,
+    HEADROOM,
+    HOP,
+    HOPS_SEEN,
+    KIND,
+    LAST_SIZE,
+    NEXT,
+    NEXT_BYTE,
+    NOW,
+    NUMBER,
+    OVER,
+    PAUSE,
+    PAUSED,
+    PAUSES,
+    PAUSING,
+    PAYLOAD,
+    PFC,
+    POSTED,
+    RECORDED,
+    RESERVE,
+    RESUME,
+    RESUME_GAP,
+    RETRY_AT,
+    RETRY_TIME,
+    SCALE,
+    SENT_AT,
+    SERVED,
+    SIZE,
+    STATE,
+    TAKEN,
+    URGENT,
+    WAKE,
+    WAKE_ROW,
+    WAY,
+    WINDOW,
+)
+from xsim.sim.kernels.packet_control import expect_reply
+from xsim.sim.kernels.packet_link import (
+    append,
+    arrive,
+    busy,
+    depart,
+    expect_free,
+    mark,
+    record,
+    signal,
+    threshold,
+    transmit,
+)
+
+__all__ = ["forward", "prompt", "serve"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+LATEST = 1 << 62
+
+
+@kernel
+def forward(
+    row: int,
+    link: int,
+    out: int,
+    rows: Ints,
+    links: Ints,
+    chances: Floats,
+    switches: Ints,
+    flows: Ints,
+    seen: Ints,
+    route: Ints,
+    turns: Ints,
+    wheel: Ints,
+    heap: Ints,
+    sim: Ints,
+) -> None:
+    """A packet has come over ``link`` to a switch and goes on over ``out``."""
+    size, limit = rows[row, SIZE], threshold(link, links, switches)
+    if (
+        links[out, HEAD] < 0
+        and links[out, URGENT] < 0
+        and links[out, PAUSED] == 0
+        and links[link, PAUSING] == 0
+        and links[link, OVER] == 0
+        and links[link, TAKEN] + size <= sim[RESERVE]
+        and size <= limit
+        and not busy(out, links, sim)
+    ):  # it would come and go within the reserve of its port: nothing to account
+        rows[row, HOP] += 1
+        if sim[RECORDED]:
+            record(row, out, rows, links, seen, sim)
+        transmit(row, out, rows, links, wheel, heap, sim)
+        return
+    if size + links[link, OVER] > links[link, HEADROOM] and size + max(0, links[link, TAKEN] - sim[RESERVE]) > limit:
+        links[link, DROPS] += 1
+        recycle(row, rows, sim)
+        return
+    arrive(link, size, limit, links, switches, sim)
+    if sim[PFC] and links[link, PAUSING] == 0:
+        over = links[link, OVER] > 0
+        if over or max(0, links[link, TAKEN] - sim[RESERVE]) >= threshold(link, links, switches):
+            links[link, PAUSING] = 1
+            links[link, PAUSES] += 1
+            signal(PAUSE, link, rows, links, wheel, heap, sim)
+    append(row, out, rows, links)
+    prompt(out, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+
+
+@kernel
+def prompt(
+    link: int,
+    rows: Ints,
+    links: Ints,
+    chances: Floats,
+    switches: Ints,
+    flows: Ints,
+    seen: Ints,
+    route: Ints,
+    turns: Ints,
+    wheel: Ints,
+    heap: Ints,
+    sim: Ints,
+) -> None:
+    """Something has changed for what waits at the port: it sends now if it can, or when it becomes free."""
+    if not busy(link, links, sim):
+        serve(link, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+    elif links[link, HEAD] >= 0 or links[link, FLOWS_HERE] > 0:
+        expect_free(link, rows, links, wheel, heap, sim)
+
+
+@kernel
+def serve(
+    link: int,
+    rows: Ints,
+    links: Ints,
+    chances: Floats,
+    switches: Ints,
+    flows: Ints,
+    seen: Ints,
+    route: Ints,
+    turns: Ints,
+    wheel: Ints,
+    heap: Ints,
+    sim: Ints,
+) -> None:
+    """Let an idle port send: pause frames first, then its queue, then its flows in turn."""
+    row = links[link, URGENT]
+    if row >= 0:
+        links[link, URGENT] = rows[row, NEXT]
+        transmit(row, link, rows, links, wheel, heap, sim)
+        return
+    row = links[link, HEAD]
+    if row >= 0 and links[link, PAUSED] == 0:
+        links[link, HEAD] = rows[row, NEXT]
+        links[link, BACKLOG] -= rows[row, SIZE]
+        if route[rows[row, HOP]] != link:
+            _leave(row, link, rows, links, chances, switches, seen, route, wheel, heap, sim)
+        transmit(row, link, rows, links, wheel, heap, sim)
+    elif links[link, FLOWS_HERE] > 0:
+        place = _next_in_turn(link, links, flows, turns, sim)
+        if place >= 0:
+            links[link, SERVED] = place
+            _send(turns[links[link, FLOWS_AT] + place], link, rows, links, flows, seen, wheel, heap, sim)
+        else:
+            _sleep(link, rows, links, flows, turns, wheel, heap, sim)
+
+
+@kernel
+def _leave(
+    row: int,
+    link: int,
+    rows: Ints,
+    links: Ints,
+    chances: Floats,
+    switches: Ints,
+    seen: Ints,
+    route: Ints,
+    wheel: Ints,
+    heap: Ints,
+    sim: Ints,
+) -> None:
+    """A packet leaves the buffer of a switch, which may let the port that it came by resume."""
+    came_by = route[rows[row, HOP]]
+    rows[row, HOP] += 1
+    depart(came_by, rows[row, SIZE], links, switches, sim)
+    mark(row, link, rows, links, chances)
+    if links[came_by, PAUSING] and links[came_by, OVER] == 0:
+        shared = links[came_by, TAKEN] - sim[RESERVE]
+        if shared <= 0 or shared + sim[RESUME_GAP] <= threshold(came_by, links, switches):
+            links[came_by, PAUSING] = 0
+            signal(RESUME, came_by, rows, links, wheel, heap, sim)
+    if sim[RECORDED]:
+        record(row, link, rows, links, seen, sim)
+
+
+@kernel
+def _send(
+    flow: int, link: int, rows: Ints, links: Ints, flows: Ints, seen: Ints, wheel: Ints, heap: Ints, sim: Ints
+) -> None:
+    """The next packet of a flow."""
+    payload = min(sim[PAYLOAD], flows[flow, POSTED] - flows[flow, NEXT_BYTE])
+    size = payload + sim[HEADER]
+    row = new_row(rows, sim)
+    rows[row, KIND], rows[row, FLOW], rows[row, SIZE] = DATA, flow, size
+    rows[row, NUMBER], rows[row, HOP] = flows[flow, NEXT_BYTE], flows[flow, WAY]
+    flows[flow, NEXT_BYTE] += payload
+    flows[flow, LAST_SIZE] = size
+    if sim[RETRY_TIME] > 0 and flows[flow, RETRY_AT] == 0:
+        expect_reply(flow, rows, flows, wheel, heap, sim)
+    if sim[RECORDED]:
+        seen[row, SENT_AT], seen[row, HOPS_SEEN] = sim[NOW], 0
+    transmit(row, link, rows, links, wheel, heap, sim)
+    flows[flow, AVAILABLE] = sim[NOW] + (size * 8 * sim[SCALE] - sim[BELOW]) // flows[flow, FLOW_RATE]
+
+
+@kernel
+def _next_in_turn(link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> int:
+    """Place of the next flow after the last one served that may send, -1 if none may.
+
+    Finished flows that the search comes by leave the list, with all finished ones behind the first of them.
+    """
+    first, count = links[link, FLOWS_AT], links[link, FLOWS_HERE]
+    paused, found, leaving = links[link, PAUSED] != 0, -1, count
+    for step in range(1, count + 1):
+        place = (links[link, SERVED] + step) % count
+        flow = turns[first + place]
+        sent, acked = flows[flow, NEXT_BYTE], flows[flow, ACKED]
+        window = flows[flow, WINDOW]
+        if not paused and sent < flows[flow, POSTED] and (window == 0 or sent - acked < window):
+            if flows[flow, AVAILABLE] <= sim[NOW]:
+                found = place
+                break
+        elif flows[flow, STATE] == FINISHED:
+            leaving = min(leaving, place)
+    if leaving < count:
+        kept = leaving
+        for place in range(leaving, count):
+            flow = turns[first + place]
+            if flows[flow, STATE] != FINISHED:
+                if place == found:
+                    found = kept
+                turns[first + kept] = flow
+                kept += 1
+        links[link, FLOWS_HERE] = kept
+    return int(found)
+
+
+@kernel
+def _sleep(link: int, rows: Ints, links: Ints, flows: Ints, turns: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
+    """Wake the port when the first of its flows may send by its rate, unless it is to wake already."""
+    if links[link, WAKE_ROW] >= 0:
+        return
+    first, at = links[link, FLOWS_AT], LATEST
+    for place in range(links[link, FLOWS_HERE]):
+        flow = turns[first + place]
+        if flows[flow, NEXT_BYTE] < flows[flow, POSTED] and flows[flow, AVAILABLE] > sim[NOW]:
+            at = min(at, flows[flow, AVAILABLE])
+    if at < LATEST:
+        row = new_row(rows, sim)
+        rows[row, KIND], rows[row, FLOW] = WAKE, link
+        links[link, WAKE_ROW] = row
+        schedule(row, at, rows, wheel, heap, sim)
