@@ -186,7 +186,8 @@ def check_optimality(result: Result) -> None:
     ):
         assert all(distance.bound_ps <= distance.alone_ps for distance in found)
         best_ps = sum(distance.times * distance.bound_ps for distance in found)
-        assert total == (best_ps / sum(distance.times * distance.alone_ps for distance in found) if best_ps else 1)
+        alone_ps = sum(distance.times * distance.alone_ps for distance in found)
+        assert total == (best_ps / alone_ps if alone_ps else 1)
     ran = result.timeline
     for move, distance in zip(result.workload.moves, result.optimality.moves, strict=True):
         sends = (ran.program == move.source) & (ran.chunk == move.source_chunk)
