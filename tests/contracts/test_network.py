@@ -25,7 +25,8 @@ EXACT = ("analytic", "flow")
 def test_alone_a_transfer_takes_latency_and_size_over_bandwidth(
     backend: NetworkBackend, size: int, latency_ps: int, bandwidth: float
 ) -> None:
-    fabric = fabric_of([2 * bandwidth, bandwidth], [3, latency_ps], {(0, 1): (0, 1)}, 2)
+    wires, ways = [2 * bandwidth, bandwidth, bandwidth], {(0, 1): (0, 1), (1, 0): (2,)}
+    fabric = fabric_of(wires, [3, latency_ps, 0], ways, 2)
     took_ps = backend.open(fabric, 0).solo(point_to_point((0, 1, size)))
 
     bound_ps = int(size / (bandwidth * 1e-12) + 0.5) + latency_ps + 3
@@ -68,7 +69,7 @@ def test_a_protocol_costs_bytes_on_the_wire_and_a_delay(
     backend: NetworkBackend, size: int, delay_ps: int, wire_ppm: int, before_ps: int
 ) -> None:
     """After a row of rank 0 to itself, which carries nothing and takes ``before_ps``."""
-    fabric = fabric_of([1e12], [7], {(0, 1): (0,)}, 2)
+    fabric = fabric_of([1e12, 1e12], [7, 7], {(0, 1): (0,), (1, 0): (1,)}, 2)
     graph = concatenate([(line(0, 0, range(0)), [()]), (line(0, 1, range(size)), [(0,)])], [(0, 1)])
     graph = replace(graph, delay_ps=np.array([before_ps, delay_ps]), wire_ppm=np.array([10**6, wire_ppm]))
     network = backend.open(fabric, 0)
@@ -80,7 +81,7 @@ def test_a_protocol_costs_bytes_on_the_wire_and_a_delay(
     assert took_ps >= before_ps + (on_wire + delay_ps + 7 if size else 0)
     if type(backend).__name__.lower() in EXACT:
         assert took_ps == before_ps + (on_wire + delay_ps + 7 if size else 0)
-    assert network.stats().link_bytes.tolist() == [3 * on_wire]
+    assert network.stats().link_bytes.tolist() == [3 * on_wire, 0]
 
 
 @EACH
@@ -117,7 +118,7 @@ def test_solo_is_a_run_with_all_parties_together_and_leaves_no_trace(
 @EACH
 @given(sends=st.lists(st.tuples(st.integers(1, 5000), st.integers(0, 4000)), min_size=1, max_size=5))
 def test_on_one_shared_link_more_traffic_helps_nobody(backend: NetworkBackend, sends: list[tuple[int, int]]) -> None:
-    fabric = fabric_of([1e12], [7], {(0, 1): (0,)}, 2)
+    fabric = fabric_of([1e12, 1e12], [7, 7], {(0, 1): (0,), (1, 0): (1,)}, 2)
     graphs = tuple(point_to_point((0, 1, size)) for size, _ in sends)
     submissions = tuple((number, ((0, at_ps, at_ps),)) for number, (_, at_ps) in enumerate(sends))
     fewer, _ = play(backend.open(fabric, 0), Timetable(fabric, graphs, submissions[:-1]))

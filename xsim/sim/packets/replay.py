@@ -14,7 +14,7 @@ from xsim.sim.kernels.never import NEVER_PS
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.flows import Flows
 from xsim.sim.packets.settings import Settings
-from xsim.sim.packets.wires import wires_of
+from xsim.sim.packets.wires import width_of, wires_of
 
 __all__ = ["LinkCounts", "Outcome", "replay"]
 
@@ -75,7 +75,7 @@ def replay(graph: Graph, flows: Flows, settings: Settings) -> Outcome:
     wires = wires_of(graph, settings)
     table, route, turns, members = _flow_tables(flows, wires.links, settings)
     memory = _memory(flows, table, wires.links, settings)
-    engine = Engine(wires, table, memory, route, turns, members, _width(wires.links), settings)
+    engine = Engine(wires, table, memory, route, turns, members, width_of(wires.links), settings)
     starts = np.flatnonzero(flows.after < 0)
     starts = starts[np.argsort(flows.start_ps[starts], kind="stable")]
     engine.sim[k.UNFINISHED] = len(table)
@@ -134,12 +134,6 @@ def _check_empty(engine: Engine) -> None:
     received = engine.flows[:, k.RECEIVED]
     travelled = engine.flows[:, k.LAST_SIZE] > 0
     assert (received == engine.flows[:, k.POSTED])[travelled].all(), "a byte is missing"
-
-
-def _width(links: Ints) -> int:
-    """Bits of a bucket's width: the wheel spans the longest hop of a full packet."""
-    longest = int((links[:, k.DATA_TIME] + links[:, k.DELAY]).max(initial=1))
-    return max(0, (longest // (k.BUCKETS - 1)).bit_length())
 
 
 def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Floats:

@@ -11,12 +11,13 @@ from xsim.fabric.graph import Graph
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.settings import Settings
 
-__all__ = ["Wires", "below_of", "wires_of"]
+__all__ = ["Wires", "below_of", "empty_links", "mark_ports", "width_of", "wires_of"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 BITS_PER_S_TO_PS = 8 * 10**12
 NEVER_MARK = 1 << 62
+WIDEST = 18  # bits: what the number of an event leaves in the key of the open bucket, see ``packet_clock``
 SHIFT = 3  # a port may hold an eighth of the free pool
 
 
@@ -33,39 +34,56 @@ def wires_of(graph: Graph, settings: Settings) -> Wires:
     """Directed link 2 i and 2 i + 1 are those of cable i; switches in order of their vertices."""
     number = {vertex: place for place, vertex in enumerate(sorted(graph.switches))}
     cables = graph.cables
-    links = np.zeros((2 * len(cables), k.LINK_COLUMNS), dtype=np.int64)
-    chances = np.zeros((2 * len(cables), 2))
-    rate = np.repeat([cable.bandwidth_bits_per_s for cable in cables], 2)
-    delay_ps = np.repeat([cable.delay_ps for cable in cables], 2)
+    rate = np.repeat(np.array([cable.bandwidth_bits_per_s for cable in cables], dtype=np.int64), 2)
+    delay_ps = np.repeat(np.array([cable.delay_ps for cable in cables], dtype=np.int64), 2)
+    links, chances = empty_links(rate, delay_ps, settings)
+    mark_ports(links, chances, settings)
     owner = np.array([number.get(vertex, -1) for cable in cables for vertex in (cable.a, cable.b)], dtype=np.int64)
-    links[:, k.RATE], links[:, k.DELAY] = rate, delay_ps // settings.tick_ps
     links[:, k.BACK] = np.arange(2 * len(cables)) ^ 1
     links[:, k.INTO] = owner[links[:, k.BACK]]
-    scale, below = 10**12 // settings.tick_ps, below_of(settings.tick_ps)
-    links[:, k.DATA_TIME] = (settings.data_bytes * 8 * scale - below) // rate
-    links[:, k.ACK_TIME] = (settings.reply_bytes * 8 * scale - below) // rate
-    links[:, [k.HEAD, k.URGENT, k.WAKE_ROW]] = -1
-    links[:, k.FREE_SERIAL] = -1
     links[:, k.HEADROOM] = [
-        int(r) * int(d) // BITS_PER_S_TO_PS * settings.headroom for r, d in zip(rate, delay_ps, strict=True)
+        bits_per_s * delay // BITS_PER_S_TO_PS * settings.headroom
+        for bits_per_s, delay in zip(rate.tolist(), delay_ps.tolist(), strict=True)
     ]
     nic = int(rate[owner < 0].max(initial=1))
-    links[:, k.SHIFT] = [max(0, SHIFT - _halvings(int(r), nic)) for r in rate]
-    links[:, [k.KMIN, k.KMAX]] = NEVER_MARK
-    for bits_per_s in np.unique(rate).tolist():
-        marking = settings.marking(bits_per_s)
-        if marking is not None:
-            same = rate == bits_per_s
-            links[same, k.KMIN], links[same, k.KMAX] = marking.kmin_bytes, marking.kmax_bytes
-            chances[same, k.PMAX] = marking.pmax
-    links[:, k.DICE] = _dice(len(links), settings.seed)
+    links[:, k.SHIFT] = [max(0, SHIFT - _halvings(bits_per_s, nic)) for bits_per_s in rate.tolist()]
     chances[:, k.LOSS] = np.repeat([cable.loss for cable in cables], 2)
     switches = np.zeros((len(number), k.SWITCH_COLUMNS), dtype=np.int64)
     switches[:, k.POOL] = settings.buffer_bytes
-    into = links[:, k.INTO]
-    ports = into >= 0
-    np.subtract.at(switches[:, k.POOL], into[ports], links[ports, k.HEADROOM] + settings.reserve_bytes)
+    ports = links[:, k.INTO] >= 0
+    np.subtract.at(switches[:, k.POOL], links[ports, k.INTO], links[ports, k.HEADROOM] + settings.reserve_bytes)
     return Wires(links, chances, switches)
+
+
+def empty_links(rate: Ints, delay_ps: Ints, settings: Settings) -> tuple[Ints, Floats]:
+    """Tables of links with nothing on them; ``rate`` in bits per second."""
+    links = np.zeros((len(rate), k.LINK_COLUMNS), dtype=np.int64)
+    scale, below = 10**12 // settings.tick_ps, below_of(settings.tick_ps)
+    links[:, k.RATE], links[:, k.DELAY], links[:, k.SHIFT] = rate, delay_ps // settings.tick_ps, SHIFT
+    links[:, k.DATA_TIME] = (settings.data_bytes * 8 * scale - below) // rate
+    links[:, k.ACK_TIME] = (settings.reply_bytes * 8 * scale - below) // rate
+    links[:, [k.HEAD, k.URGENT, k.WAKE_ROW, k.FREE_SERIAL]] = -1
+    links[:, k.DICE] = np.random.default_rng(settings.seed).integers(
+        -(1 << 63), 1 << 63, size=len(rate), dtype=np.int64
+    )
+    return links, np.zeros((len(rate), 2))
+
+
+def mark_ports(links: Ints, chances: Floats, settings: Settings) -> None:
+    """Set how each port marks."""
+    links[:, [k.KMIN, k.KMAX]] = NEVER_MARK
+    for bits_per_s in np.unique(links[:, k.RATE]).tolist():
+        marking = settings.marking(bits_per_s)
+        if marking is not None:
+            same = links[:, k.RATE] == bits_per_s
+            links[same, k.KMIN], links[same, k.KMAX] = marking.kmin_bytes, marking.kmax_bytes
+            chances[same, k.PMAX] = marking.pmax
+
+
+def width_of(links: Ints) -> int:
+    """Bits of the width of a bucket of events: the wheel spans the longest hop of a full packet."""
+    longest = int((links[:, k.DATA_TIME] + links[:, k.DELAY]).max(initial=1))
+    return min(WIDEST, max(0, (longest // (k.BUCKETS - 1)).bit_length()))
 
 
 def below_of(tick_ps: int) -> int:
@@ -81,8 +99,3 @@ def below_of(tick_ps: int) -> int:
 def _halvings(rate: int, nic: int) -> int:
     """How often ``rate`` must be halved to be no more than the hosts'."""
     return max(0, (-(-rate // nic) - 1).bit_length())
-
-
-def _dice(links: int, seed: int) -> Ints:
-    """A start for each link's own sequence of chances."""
-    return np.random.default_rng(seed).integers(-(1 << 63), 1 << 63, size=links, dtype=np.int64)

@@ -1,0 +1,148 @@
+"""Every packet of every transfer: queues, pauses, acknowledgements and congestion control."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from xsim.errors import SpecError
+from xsim.fabric.fabric import Fabric
+from xsim.fabric.transfers import TransferGraph
+from xsim.sim.congestion.dcqcn import Dcqcn
+from xsim.sim.congestion.dctcp import Dctcp
+from xsim.sim.congestion.hpcc import Hpcc
+from xsim.sim.congestion.none import Uncontrolled
+from xsim.sim.congestion.timely import Timely
+from xsim.sim.contracts import Completion, CongestionControl, Network, NetworkStats
+from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS
+from xsim.sim.packets.instances import Instances
+from xsim.sim.packets.settings import Settings
+from xsim.sim.traffic.compiled import Compiled, Compiler
+from xsim.sim.traffic.ledger import Ledger
+from xsim.sim.traffic.tally import Totals
+
+__all__ = ["Packet"]
+
+_CONTROLS: Mapping[str, type[CongestionControl]] = {
+    "dcqcn": Dcqcn,
+    "dctcp": Dctcp,
+    "hpcc": Hpcc,
+    "none": Uncontrolled,
+    "timely": Timely,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """Transfers go packet by packet through ports with queues, as RDMA over lossless Ethernet does it.
+
+    A transfer is complete with its last byte at the receiver; an empty one is free. The busy time of a link is that in
+    which it sends, headers and acknowledgements included; its bytes are those of the transfers, as in other backends.
+
+    Attributes:
+        payload_bytes: Of a full packet.
+        header_bytes: Of each packet, besides.
+        buffer_bytes: Shared memory of each switch; more where its ports alone would take more than half of it.
+        congestion: The congestion control of all flows.
+    """
+
+    payload_bytes: int = 4096
+    header_bytes: int = 48
+    buffer_bytes: int = 33_554_432  # 32 MiB
+    congestion: Literal["none", "dcqcn", "dctcp", "hpcc", "timely"] = "none"
+
+    def __post_init__(self) -> None:
+        if self.congestion not in _CONTROLS:
+            problem, fix = "there is no such congestion control", f"choose one of {', '.join(_CONTROLS)}"
+            raise SpecError("congestion", self.congestion, problem, fix)
+        self._settings(0)
+
+    def open(self, fabric: Fabric, seed: int) -> Network:
+        return _PacketNetwork(fabric, self._settings(seed))
+
+    def _settings(self, seed: int) -> Settings:
+        return Settings(
+            payload_bytes=self.payload_bytes,
+            header_bytes=self.header_bytes,
+            buffer_bytes=self.buffer_bytes,
+            congestion=_CONTROLS[self.congestion](),
+            completion="receiver",
+            seed=seed,
+        )
+
+
+class _PacketNetwork:
+    contends = True
+
+    def __init__(self, fabric: Fabric, settings: Settings) -> None:
+        self._fabric, self._settings = fabric, settings
+        self._compile = Compiler(fabric)
+        self._ledger = Ledger()
+        self._instances = Instances(fabric, settings)
+        self._opened: dict[int, int] = {}
+        self._alone: dict[Compiled, tuple[int, Totals]] = {}
+        self._repeats: Counter[Compiled] = Counter()
+
+    def submit(self, graph: TransferGraph) -> int:
+        return self._ledger.submit(self._compile(graph)).handle
+
+    def release(self, handle: int, party: int, at_ps: int) -> None:
+        instance = self._ledger.release(handle, party, at_ps)
+        if instance is None:
+            return
+        if handle not in self._opened:
+            self._opened[handle] = self._instances.open(handle, instance.compiled)
+        self._instances.release(self._opened[handle], instance.compiled, party, at_ps)
+
+    @property
+    def next_ps(self) -> int | None:
+        next_ps = min(self._ledger.next_ps, self._instances.next_ps)
+        return next_ps if next_ps < NEVER_PS else None
+
+    def advance(self, until_ps: int | None) -> list[Completion]:
+        limit_ps = NEVER_PS - 1 if until_ps is None else until_ps
+        while self._instances.next_ps <= (due_ps := min(limit_ps, self._ledger.next_ps, LONGEST_PS)):
+            for handle, party, at_ps in self._instances.run(due_ps):
+                self._ledger.expect(handle, party, at_ps)
+        if self._ledger.next_ps > limit_ps:
+            if until_ps is not None:
+                self._ledger.now_ps = until_ps
+            return []
+        completions, ended = self._ledger.pop()
+        for instance in ended:
+            del self._opened[instance.handle]
+        return completions
+
+    def solo(self, graph: TransferGraph) -> int:
+        return self._run_alone(self._compile(graph))[0]
+
+    def repeat(self, graph: TransferGraph, times: int) -> None:
+        self._repeats[self._compile(graph)] += times
+
+    def stats(self) -> NetworkStats:
+        """Totals of the transfers that are complete."""
+        totals = self._instances.totals()
+        for compiled, times in self._repeats.items():
+            _, alone = self._run_alone(compiled)
+            totals.link_bytes += times * alone.link_bytes
+            totals.link_busy_ps += times * alone.link_busy_ps
+            for duration_ps, count in alone.flows.items():
+                totals.flows[duration_ps] = totals.flows.get(duration_ps, 0) + times * count
+        return totals.stats()
+
+    def _run_alone(self, compiled: Compiled) -> tuple[int, Totals]:
+        """When the last party of a graph that nobody disturbs is done, and what it adds to the statistics."""
+        if compiled not in self._alone:
+            instances, last_ps = Instances(self._fabric, self._settings), 0
+            base = instances.open(0, compiled)
+            for party in range(compiled.parties):
+                if not compiled.idle >> party & 1:
+                    instances.release(base, compiled, party, 0)
+            while instances.next_ps <= LONGEST_PS:
+                for _, _, at_ps in instances.run(LONGEST_PS):
+                    last_ps = max(last_ps, at_ps)
+            last_ps = last_ps if instances.next_ps == NEVER_PS else LONGEST_PS + 1
+            self._alone[compiled] = last_ps, instances.totals()
+        return self._alone[compiled]

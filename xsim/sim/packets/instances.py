@@ -1,0 +1,184 @@
+"""Transfer graphs in the packet engine: they go in, completions are read off."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim.errors import SpecError
+from xsim.fabric.fabric import Fabric
+from xsim.sim.kernels import packet_columns as k
+from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
+from xsim.sim.packets.engine import Engine
+from xsim.sim.packets.fabric_wires import wires_of_fabric
+from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.wires import width_of
+from xsim.sim.traffic.compiled import Compiled
+from xsim.sim.traffic.tally import Totals
+
+__all__ = ["Instances"]
+
+Ints = NDArray[np.int64]
+
+
+class Instances:
+    """Graphs that share links, packet by packet. Each row of a graph is a flow of its own, for all of its rounds.
+
+    Attributes:
+        next_ps: The next instant in which something happens; ``NEVER_PS`` if there is none.
+    """
+
+    def __init__(self, fabric: Fabric, settings: Settings) -> None:
+        assert settings.tick_ps == 1, "graphs are timed in picoseconds"
+        wires = wires_of_fabric(fabric, settings)
+        nothing = np.zeros(0, dtype=np.int64)
+        flows = np.zeros((0, k.FLOW_COLUMNS), dtype=np.int64)
+        control = settings.congestion
+        memory = np.zeros((0, k.OWN + control.remembers if control.law else 0))
+        self._engine = Engine(wires, flows, memory, nothing, nothing, nothing, width_of(wires.links), settings)
+        self._fabric, self._settings = fabric, settings
+        self._used = 0
+        self._let: Ints = np.zeros(len(fabric.links), dtype=np.int64)  # flows that begin at each port, so far
+        self._capacity = self._let.copy()  # of each port's list of flows
+        self._parties: dict[int, tuple[int, int]] = {}  # per slot of a party, its handle and number
+        self._durations: Counter[int] = Counter()
+        self.next_ps = NEVER_PS
+
+    def open(self, handle: int, compiled: Compiled) -> int:
+        """Add a graph, nothing released; its first slot."""
+        engine, base, rows = self._engine, self._used, compiled.graph.rows
+        self._used += rows + compiled.parties
+        if self._used > len(engine.flows):
+            more = max(64, self._used, 2 * len(engine.flows)) - len(engine.flows)
+            engine.flows = np.concatenate((engine.flows, np.zeros((more, k.FLOW_COLUMNS), dtype=np.int64)))
+            engine.memory = np.concatenate((engine.memory, np.zeros((more, engine.memory.shape[1]))))
+            engine.ended = np.zeros(len(engine.flows), dtype=np.int64)
+        block = engine.flows[base : self._used]
+        block[:] = self._block(base, compiled)
+        self._let_in(engine.route[block[:rows, k.WAY]])
+        self._tell_control(base, compiled)
+        self._parties |= {base + rows + party: (handle, party) for party in range(compiled.parties)}
+        engine.sim[k.UNFINISHED] += rows
+        engine.followed()
+        return base
+
+    def release(self, base: int, compiled: Compiled, party: int, at_ps: int) -> None:
+        """Let ``party`` of the graph at ``base`` begin at ``at_ps``."""
+        slot = np.array([base + compiled.graph.rows + party], dtype=np.int64)
+        self._engine.post(k.RELEASE, slot, np.array([at_ps], dtype=np.int64))
+        self._look_ahead()
+
+    def run(self, until_ps: int) -> list[tuple[int, int, int]]:
+        """(handle, party, at_ps) of the first instant up to ``until_ps`` in which parties are done.
+
+        None after ``LONGEST_PS``: slow links have packets without end.
+        """
+        engine = self._engine
+        while (answer := engine.run(min(until_ps, LONGEST_PS))) == k.GROW:
+            self._empty_log()
+        if answer == k.LOST_HOPE or (answer == k.IDLE and not engine.sim[k.ENDED] and self._stuck()):
+            problem, fix = "packets wait for one another, or were lost for good", "give switches more memory"
+            raise SpecError("network", "packet", problem, fix)
+        done = engine.ended[: engine.sim[k.ENDED]].tolist()
+        engine.sim[k.ENDED] = 0
+        self._look_ahead()
+        now_ps = int(engine.sim[k.NOW])
+        return [(*self._parties.pop(slot), now_ps) for slot in done]
+
+    def totals(self) -> Totals:
+        """Everything so far: bytes of transfers that are complete, links as busy as they have sent."""
+        self._empty_log()
+        totals = Totals(len(self._fabric.links))
+        totals.link_bytes += self._engine.links[:, k.CARRIED]
+        totals.link_busy_ps += self._engine.links[:, k.BUSY]
+        totals.flows.update(self._durations)
+        return totals
+
+    def _look_ahead(self) -> None:
+        tick = self._engine.next_tick()
+        self.next_ps = tick if tick >= 0 else NEVER_PS
+
+    def _stuck(self) -> bool:
+        """Whether a flow has begun and cannot end."""
+        return bool((self._engine.flows[: self._used, k.STATE] == k.UNDER_WAY).any())
+
+    def _empty_log(self) -> None:
+        sim = self._engine.sim
+        durations_ps, counts = np.unique(self._engine.log[: sim[k.LOGGED]], return_counts=True)
+        for duration_ps, count in zip(durations_ps.tolist(), counts.tolist(), strict=True):
+            self._durations[duration_ps] += count
+        sim[k.LOGGED] = 0
+
+    def _block(self, base: int, compiled: Compiled) -> Ints:
+        """The slots of an instance, rows and parties, with their ways and followers."""
+        graph, rows, parties = compiled.graph, compiled.graph.rows, compiled.parties
+        slots = np.zeros((rows + parties, k.FLOW_COLUMNS), dtype=np.int64)
+        row, party = slots[:rows], slots[rows:]
+        src, dst = rows + compiled.src_party, rows + compiled.dst_party
+        other = np.flatnonzero(src != dst)
+        row[:, [k.GAP, k.BEGAN, k.SENDER_END, k.RECEIVER_END]] = -1
+        row[:, k.BYTES_PER_ROUND], row[:, k.OFFSET] = compiled.size_bytes, graph.delay_ps
+        row[:, k.ROUNDS], row[:, k.CYCLE_LEN] = graph.rounds, np.maximum(1, graph.cycle_len)
+        row[:, k.CYCLE] = base + np.where(graph.cycle_len > 0, graph.cycle_base, np.arange(rows))
+        row[:, k.EXTRA], row[:, k.MILESTONE] = graph.wire_ppm - PPM, self._settings.ack_every
+        row[:, k.SRC_PARTY], row[:, k.DST_PARTY] = base + src, base + dst
+        row[:, k.WAY], row[:, k.WAY_BACK] = self._ways(compiled)
+        before = np.diff(graph.pred_ptr)
+        row[:, k.AWAITED] = before + 1 + (src != dst)
+        heads = np.concatenate((graph.pred, src, dst[other]))
+        tails = np.concatenate((np.repeat(np.arange(rows), before), np.arange(rows), other))
+        ends = len(self._engine.members) + np.cumsum(np.bincount(heads, minlength=rows + parties))
+        slots[:, k.FOLLOWERS_END] = ends
+        slots[:, k.FOLLOWERS] = np.concatenate(([len(self._engine.members)], ends[:-1]))
+        party[:, k.AWAITED] = party[:, k.FOLLOWERS_END] - party[:, k.FOLLOWERS]
+        self._engine.members = np.concatenate((self._engine.members, base + tails[np.argsort(heads, kind="stable")]))
+        return slots
+
+    def _ways(self, compiled: Compiled) -> tuple[list[int], list[int]]:
+        """Where in ``route`` the rows have their ways and those of their acknowledgements; new ones are added."""
+        graph, route = compiled.graph, self._engine.route
+        there, back, parts, at = list[int](), list[int](), list[tuple[int, ...]](), len(route)
+        for src, dst in zip(graph.src.tolist(), graph.dst.tolist(), strict=True):
+            for ways, way in ((there, self._fabric.route(src, dst)), (back, self._fabric.route(dst, src))):
+                ways.append(at)
+                parts.append((*way, -1))
+                at += len(way) + 1
+        added = np.fromiter(chain.from_iterable(parts), dtype=np.int64, count=at - len(route))
+        self._engine.route = np.concatenate((route, added))
+        return there, back
+
+    def _let_in(self, ports: Ints) -> None:
+        """Make room in the lists of the ports at which the new flows take turns."""
+        engine = self._engine
+        self._let += np.bincount(ports[ports >= 0], minlength=len(self._let))
+        if (self._let <= self._capacity).all():
+            return
+        capacity = np.where(self._let > self._capacity, 2 * self._let, self._capacity)
+        first = np.cumsum(capacity) - capacity
+        turns = np.zeros(int(capacity.sum()), dtype=np.int64)
+        for port in np.flatnonzero(engine.links[:, k.FLOWS_HERE]).tolist():
+            old, count = engine.links[port, k.FLOWS_AT], engine.links[port, k.FLOWS_HERE]
+            turns[first[port] : first[port] + count] = engine.turns[old : old + count]
+        engine.turns, engine.links[:, k.FLOWS_AT], self._capacity = turns, first, capacity
+
+    def _tell_control(self, base: int, compiled: Compiled) -> None:
+        """Windows, and what the congestion control is told of each flow."""
+        settings, control, engine = self._settings, self._settings.congestion, self._engine
+        windowed = settings.window in ("bdp", "follows") or (settings.window == "auto" and control.windowed)
+        if not windowed and not control.law:
+            return
+        for row in range(compiled.graph.rows):
+            path = compiled.path[compiled.path_ptr[row] : compiled.path_ptr[row + 1]]
+            if len(path):
+                rate = engine.links[path, k.RATE]
+                hops = 2 * engine.links[path, k.DELAY] + settings.payload_bytes * 8 * 10**12 / rate
+                trip = int(hops.sum())
+                window = max(1, trip * int(rate.min()) // (8 * 10**12))
+                engine.flows[base + row, k.WINDOW] = window if windowed else 0
+                if control.law:
+                    told = engine.memory[base + row]
+                    told[k.TRIP], told[k.TRIP_BYTES], told[k.LINE_BITS] = trip, window, rate[0]
+                    told[k.WINDOW_BYTES] = window if windowed else 0
