@@ -180,7 +180,7 @@ def test_a_long_replay_says_how_far_it_is(
         ),
         (["topology=net", "flows=ring", "format=hpcc"], "error: ring line 1 = '1 0 1 100000 0 -1': the first line is"),
         (["topology=net", "flows=ring", "format=ns3"], "error: format = 'ns3': there is no such option; choose one of"),
-        (["topology=net", "flows=loop"], "error: loop flow 1 = 'after': it waits for its own end"),
+        (["topology=net", "flows=loop"], "error: loop flow 1 after = 2: it waits for its own end"),
         (["topology=net", "flows=far"], "error: far flow 4 = 9: it is no host: there are 4 vertices"),
         (
             ["topology=net", "flows=ring", "congestion=bbr"],
