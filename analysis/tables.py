@@ -56,7 +56,7 @@ def load(folder: str | os.PathLike[str], *, every_version: bool = False) -> pa.T
         SpecError: There is no run.
     """
     root = Path(folder)
-    table = runs(root)
+    table = runs(root) if root.is_dir() else None
     if table is None:
         problem = "it holds no results" if root.is_dir() else "there is no such folder"
         raise SpecError("folder", str(root), problem, "name the folder of a sweep, such as outputs/hetero_llama")

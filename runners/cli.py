@@ -128,6 +128,8 @@ def _values(override: Override) -> tuple[object, ...]:
     elements = list(itertools.islice(override.sweep_iterator(), LIMIT + 1))
     if len(elements) > LIMIT:
         raise too_many(key, text)
+    if not elements:
+        raise SpecError(key, text, "it has no values", "write a range that holds at least one")
     parser = OverridesParser.create()
     return tuple(
         each if isinstance(each, int | float) else parser.parse_override(f"{key}={Transformer.str(each)}").value()

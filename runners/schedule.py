@@ -18,6 +18,8 @@ from xsim.plan.walk import walk
 
 __all__ = ["main"]
 
+MOST_PASSES = 20_000  # forward passes of all stages: seconds to draw, and wider than any screen
+
 
 @exits
 def main(argv: Sequence[str]) -> int:
@@ -31,6 +33,11 @@ def main(argv: Sequence[str]) -> int:
     for name in ("stages", "micro_batches", "chunks"):
         if getattr(given, name) < 1:
             raise SpecError(name, getattr(given, name), "it is not positive", "write 1 or more")
+    passes = given.stages * given.micro_batches * given.chunks
+    if passes > MOST_PASSES:
+        shown = f"{given.stages} x {given.micro_batches} x {given.chunks}"
+        problem = f"a picture has at most {MOST_PASSES} forward passes"
+        raise SpecError("stages x micro_batches x chunks", shown, problem, "draw a smaller one")
     schedule = build("schedule", {"name": given.schedule})
     orders = [schedule.order(s, given.stages, given.micro_batches, given.chunks) for s in range(given.stages)]
     kept = walk(orders, given.micro_batches, given.chunks)

@@ -47,12 +47,18 @@ def stoppable() -> Iterator[Stop]:
 
 @contextmanager
 def ours() -> Iterator[None]:
-    """Keep the handlers through start and end of Ray, which puts exits without order in their place."""
+    """Keep the handlers through start and end of Ray, which puts exits without order in their place.
+
+    A signal that came meanwhile, and became such an exit, comes again: the handler that it was meant for answers it.
+    """
     before = {number: signal.getsignal(number) for number in SIGNALS}
+    exiting = False
     try:
         yield
     except SystemExit:
-        raise Stopped(128 + signal.SIGTERM) from None
+        exiting = True
     finally:
         for number, old in before.items():
             signal.signal(number, old)
+    if exiting:
+        signal.raise_signal(signal.SIGTERM)

@@ -264,3 +264,11 @@ def test_sync_overhead_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     text = squeezed(re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()))
     assert "lcm has less by" in text
     assert "hetauto 0.100000 25.0% alpacomm 0.060000 -25.0%" in text
+
+
+def test_a_file_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "results.parquet"
+    path.write_bytes(b"")
+
+    assert main([str(path)]) == 2
+    assert re.fullmatch(r"error: folder = .*: there is no such folder; .*\n", capsys.readouterr().err)

@@ -85,6 +85,7 @@ def test_run_refuses(words: str, message: str, folder: Path, capsys: pytest.Capt
         ("seed=range(0,900) batch=range(1,900)", "grid = 'seed: 900, batch: 899': that is more than 100000 points"),
         ("seed=shuffle(range(0,3))", "points have a fixed order; leave out shuffle"),
         ("seed=range(0,3,0)", "it cannot be read"),
+        ("seed=range(3,3) reshard=lcm,hetauto", "seed = 'range(3,3)': it has no values"),
         ("reshard=lcm,hetauto batch=7", "batch = 7: the deployment trains 24 samples"),
         ("hydra.sweeper=a,b", "hydra.sweeper = 'a,b': there is no such key"),
     ],

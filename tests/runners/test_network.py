@@ -180,7 +180,7 @@ def test_a_long_replay_says_how_far_it_is(
         ),
         (["topology=net", "flows=ring", "format=hpcc"], "error: ring line 1 = '1 0 1 100000 0 -1': the first line is"),
         (["topology=net", "flows=ring", "format=ns3"], "error: format = 'ns3': there is no such option; choose one of"),
-        (["topology=net", "flows=loop"], "error: loop flow 1 = 'after': it waits for its own end"),
+        (["topology=net", "flows=loop"], "error: loop flow 1 after = 2: it waits for its own end"),
         (["topology=net", "flows=far"], "error: far flow 4 = 9: it is no host: there are 4 vertices"),
         (
             ["topology=net", "flows=ring", "congestion=bbr"],
@@ -189,6 +189,18 @@ def test_a_long_replay_says_how_far_it_is(
         (
             ["topology=net", "flows=ring", "congestion.gain=0.5"],
             "error: congestion.gain = 0.5: none has no such",
+        ),
+        (
+            ["topology=net", "flows=ring", "congestion=timely", "congestion.low_ns=600000"],
+            "error: congestion.low_ns = 600000: it is above high_ns = 500000; choose a shorter trip",
+        ),
+        (
+            ["topology=net", "flows=ring", "congestion=hpcc", "congestion.stages=-1"],
+            "error: congestion.stages = -1: it is negative; choose at least 0",
+        ),
+        (
+            ["topology=net", "flows=ring", "congestion=dcqcn", "congestion.step_mbps=-5"],
+            "error: congestion.step_mbps = -5: it is negative; choose at least 0",
         ),
         (["topology=net", "flows=ring", "network.pfc=2"], "error: network.pfc = 2: this option does not take it"),
         (["topology=net", "flows=ring", "network.seed=2"], "error: network.seed = 2: it is no option of its own"),

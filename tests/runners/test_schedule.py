@@ -24,6 +24,7 @@ def test_a_schedule_is_drawn_with_what_it_keeps(capsys: pytest.CaptureFixture[st
         (["zb_h2", "2", "1"], "error: schedule = 'zb_h2': there is no such option; did you mean zb_h1? choose one of"),
         (["zb_h1", "2", "4", "2"], "error: chunks = 2: zb_h1 takes one chunk per stage, one range"),
         (["zb_h1", "two", "4"], "error: command line = "),
+        (["gpipe", "4", "1" + "0" * 30], "error: stages x micro_batches x chunks = 4 x 1"),
     ],
 )
 def test_a_mistake_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,6 +43,21 @@ def test_handlers_outlast_what_replaces_them() -> None:
     assert stop.code == 143
 
 
+def test_a_signal_that_another_program_turned_into_an_exit_is_noted() -> None:
+    def leaves(_number: int, _frame: object) -> None:
+        raise SystemExit(1)
+
+    def starts() -> None:
+        with ours():
+            signal.signal(signal.SIGTERM, leaves)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with stoppable() as stop:
+        with pytest.raises(Stopped):
+            starts()
+        assert stop.code == 143  # whoever catches what was raised can still ask
+
+
 def test_the_exit_code_is_the_signal_s() -> None:
     def main(_argv: object) -> int:
         with stoppable():

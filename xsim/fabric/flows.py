@@ -87,9 +87,20 @@ class FlowList:
                 if not left[follower]:
                     found.append(follower)
         if len(found) < len(self):
-            stuck = next(row for row, count in enumerate(left) if count)
-            raise SpecError(f"flow {self.number[stuck]}", "after", "it waits for its own end", "let one of them start")
+            raise self._circle(left)
         return np.array(found, dtype=np.int64)
+
+    def _circle(self, left: Sequence[int]) -> SpecError:
+        """Names a flow that waits for itself; others of which ``left`` counts waits only wait for such flows."""
+        row, seen = next(row for row, count in enumerate(left) if count), set[int]()
+        while row not in seen:
+            seen.add(row)
+            row = self._unended(row, left)
+        field, waited = f"flow {self.number[row]} after", int(self.number[self._unended(row, left)])
+        return SpecError(field, waited, "it waits for its own end", "let one of them start")
+
+    def _unended(self, row: int, left: Sequence[int]) -> int:
+        return next(int(before) for before in self.awaits(row) if left[before])
 
 
 def rows_in_csr(lists: Sequence[Iterable[int]]) -> tuple[Ints, Ints]:

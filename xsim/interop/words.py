@@ -47,7 +47,7 @@ def lines(text: str, name: str, comment: str | None = None) -> Iterator[Line]:
 def integer(at: str, text: str, what: str, low: int = 0, high: int = LARGEST) -> int:
     """``text`` as a whole number between ``low`` and ``high``. Raises SpecError if it is none."""
     if not _WHOLE(text):
-        raise SpecError(at, text, f"{what} is a whole number", "write digits only")
+        raise SpecError(at, text, f"{what} is a whole number", "write digits only, at most 18")
     if not low <= int(text) <= high:
         raise SpecError(at, text, f"{what} lies between {low} and {high}", "write a number in there")
     return int(text)

@@ -55,6 +55,9 @@ class Dcqcn:
         for name in ("alpha_ns", "cut_ns", "raise_ns", "least_mbps"):
             if getattr(self, name) < 1:
                 raise SpecError(name, getattr(self, name), "it is not positive", "choose at least 1")
+        for name in ("fast", "step_mbps", "leap_mbps"):
+            if getattr(self, name) < 0:
+                raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
         if not 0 < self.gain <= 1:
             raise SpecError("gain", self.gain, "it is no weight", "choose above 0, up to 1")
 

@@ -59,6 +59,8 @@ class Hpcc:
         for name in ("step_mbps", "least_mbps", "unit"):
             if getattr(self, name) < 1:
                 raise SpecError(name, getattr(self, name), "it is not positive", "choose at least 1")
+        if self.stages < 0:
+            raise SpecError("stages", self.stages, "it is negative", "choose at least 0")
         if not 0 < self.aim <= 1:
             raise SpecError("aim", self.aim, "it is no share", "choose above 0, up to 1")
 

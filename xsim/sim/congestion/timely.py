@@ -49,6 +49,8 @@ class Timely:
         for name in ("low_ns", "high_ns", "span_ns", "step_mbps", "leap_mbps", "least_mbps"):
             if getattr(self, name) < 1:
                 raise SpecError(name, getattr(self, name), "it is not positive", "choose at least 1")
+        if self.low_ns > self.high_ns:
+            raise SpecError("low_ns", self.low_ns, f"it is above high_ns = {self.high_ns}", "choose a shorter trip")
         for name in ("gain", "cut"):
             if not 0 < getattr(self, name) <= 1:
                 raise SpecError(name, getattr(self, name), "it is no share", "choose above 0, up to 1")
