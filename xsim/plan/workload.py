@@ -149,8 +149,9 @@ class Program:
         passed: Counter[tuple[str, int]] = Counter()
         found: list[int] = []
         for action in self.actions:
-            found.append(passed[action.carries, action.chunk])
-            passed[action.carries, action.chunk] += 1
+            way = action.carries, action.chunk
+            found.append(passed[way])
+            passed[way] += 1
         return tuple(found)
 
 

@@ -17,6 +17,7 @@ import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from xsim.errors import PlanError, SpecError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.workload import Action, Body, Fetch, Move, Program, Workload
+from xsim.plan.workload import Action, Body, Fetch, Move, Workload
 from xsim.sim.contracts import Completion, Network, Stream
 from xsim.sim.course import Course, course_of
 from xsim.sim.due import Due
@@ -101,6 +102,36 @@ def _too_long() -> SpecError:
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """What the actions of one kind and chunk of a program have in common.
+
+    Attributes:
+        incoming, outgoing: The moves that each waits for, and that its end sends.
+    """
+
+    body: Body
+    course: Course
+    incoming: tuple[Move, ...]
+    outgoing: tuple[Move, ...]
+
+
+def _parts(workload: Workload, courses: Mapping[Body, Course]) -> list[dict[tuple[str, int], _Part]]:
+    """Of each program, by kind and chunk."""
+    outgoing: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
+    incoming: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
+    for move in workload.moves:
+        outgoing[move.source, move.kind, move.source_chunk].append(move)
+        incoming[move.target, move.kind, move.target_chunk].append(move)
+    parts: list[dict[tuple[str, int], _Part]] = [{} for _ in workload.programs]
+    for index, program in enumerate(workload.programs):
+        for (kind, chunk), body in program.bodies.items():
+            carried = (index, Action(kind, 0, chunk).carries, chunk)
+            moves = (tuple(found.get(carried, ())) for found in (incoming, outgoing))
+            parts[index][kind, chunk] = _Part(body, courses[body], *moves)
+    return parts
+
+
 class _Run:
     """The state of one execution.
 
@@ -129,11 +160,7 @@ class _Run:
         self.walked: Counter[TransferGraph] = Counter()
         self.folded: set[Body] = set()
         self.moving: dict[int, Move] = {}  # per handle
-        self.outgoing: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
-        self.incoming: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
-        for move in workload.moves:
-            self.outgoing[move.source, move.kind, move.source_chunk].append(move)
-            self.incoming[move.target, move.kind, move.target_chunk].append(move)
+        self.parts = _parts(workload, courses)
         self.arrivals: dict[tuple[Move, int], Due] = {}
         self.syncs = Syncs(workload, network, self.env, self.log, folding)
         self.waiting = self.syncs.waiting
@@ -167,33 +194,33 @@ class _Run:
     def device_group(self, index: int) -> Steps:
         """One device group, walking its program: wait for the input, compute, hand on; then sync and update."""
         program = self.workload.programs[index]
-        completions, turns = program.completions(), program.turns()
+        completions, turns, parts = program.completions(), program.turns(), self.parts[index]
         for number, action in enumerate(program.actions):
             self.position[index] = action
-            for move in self.incoming.get((index, action.carries, action.chunk), ()):
+            part = parts[action.kind, action.chunk]
+            for move in part.incoming:
                 yield self._arrival(move, action.micro_batch)
                 del self.arrivals[move, action.micro_batch]
-            yield from self._perform(index, program, number, action, completions.get(number), turns[number])
+            yield from self._perform(index, part, number, action, completions.get(number), turns[number])
             if self.folding:
                 self.folding.stands(index, number + 1, 0, self.now_ps)
-            sent = self._hand_on(index, action)
+            sent = [self._hand_on(move, action.micro_batch) for move in part.outgoing]
             if sent and self.workload.blocking_sends:
                 yield self.env.all_of(sent)
         self.position[index] = "its gradient syncs"
         self.log.reached_ps[index] = self.now_ps
         yield self.env.all_of(self.syncs.ends(index))
         self.log.synced_ps[index] = self.now_ps
-        yield from self._perform(index, program, len(program.actions), Action("U", 0), None, 0)
+        yield from self._perform(index, parts["U", 0], len(program.actions), Action("U", 0), None, 0)
         self.position[index] = "its gathers of parameters"
         yield self.env.all_of(self.syncs.gather(index))
         self.log.ended_ps[index] = self.now_ps
 
     def _perform(
-        self, index: int, program: Program, number: int, action: Action, completion: tuple[int, bool] | None, turn: int
+        self, index: int, part: _Part, number: int, action: Action, completion: tuple[int, bool] | None, turn: int
     ) -> Steps:
         """One action: as far as its links are surely quiet in one timeout, then on from where that is not sure."""
-        body = program.bodies[action.kind, action.chunk]
-        course = self.courses[body]
+        body, course = part.body, part.course
         complete = course.completes(*completion) if completion and course.ready else ()
         announced = done = 0
         start_ps = now_ps = shift_ps = self.now_ps
@@ -254,21 +281,19 @@ class _Run:
         self.network.release(handle, 0, at_ps)
         return done
 
-    def _hand_on(self, index: int, action: Action) -> list[Due]:
-        """Submit what the end of ``action`` makes available to other stages; its arrivals there."""
-        sent = []
-        for move in self.outgoing.get((index, action.carries, action.chunk), ()):
-            handle = self.network.submit(move.graph)
-            arrival = self.waiting[handle, 0] = self._arrival(move, action.micro_batch)
-            sent.append(arrival)
-            if self.folding:
-                self.folding.submitted(move, handle, self.now_ps)
-                self.moving[handle] = move
-            self.network.release(handle, 0, self.now_ps)
-        return sent
+    def _hand_on(self, move: Move, micro_batch: int) -> Due:
+        """Submit what its source now makes available to another stage; its arrival there."""
+        handle = self.network.submit(move.graph)
+        arrival = self.waiting[handle, 0] = self._arrival(move, micro_batch)
+        if self.folding:
+            self.folding.submitted(move, handle, self.now_ps)
+            self.moving[handle] = move
+        self.network.release(handle, 0, self.now_ps)
+        return arrival
 
     def _arrival(self, move: Move, micro_batch: int) -> Due:
         """What the target waits for; made by whichever side comes first."""
-        if (move, micro_batch) not in self.arrivals:
-            self.arrivals[move, micro_batch] = Due(self.env)
-        return self.arrivals[move, micro_batch]
+        arrival = self.arrivals.get((move, micro_batch))
+        if arrival is None:
+            arrival = self.arrivals[move, micro_batch] = Due(self.env)
+        return arrival

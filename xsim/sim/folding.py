@@ -12,7 +12,8 @@ what they take alone, and the executor folds them into one timeout. Others that 
 
 A source or member cannot be there before it has done what lies before that point in its program. What that takes at
 least, under any contention, is the time of the computations and of those collectives whose own rows share no link. A
-fetch of weights counts as no time: what it takes its last member depends on who came before.
+fetch of weights counts as no time: what it takes its last member depends on who came before. Nor can a source be there
+during an action of the group if it first awaits what the group sends at the end of that action, or later.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from itertools import accumulate
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.workload import Body, Collect, Move, Program, Sync, Workload
+from xsim.plan.workload import Action, Body, Collect, Move, Program, Sync, Workload
 from xsim.sim.course import Course
 
 __all__ = ["Folding"]
@@ -73,9 +74,10 @@ class Folding:
         self._rival_syncs = meetings.syncs
         self._next_end_ps = _next_ends_ps(workload, self._before_ps)
         self._met_by = meetings.met_by
+        awaited = _Awaited(workload)
         self._rival_moves = {
             index: tuple(
-                (move.source, self._next_end_ps[_emission(move)], lead_ps)
+                (move.source, self._next_end_ps[_emission(move)], awaited.before(move, index), lead_ps)
                 for move, lead_ps in moves
                 if move.source != index
             )
@@ -88,12 +90,15 @@ class Folding:
         return program not in self._crowded
 
     def quiet_until_ps(self, program: int, now_ps: int) -> int:
-        """Before this instant nobody uses a link of ``program`` but itself; ``now_ps`` if that is not sure at all."""
+        """Before this instant, or the end of the action at which it stands if that comes first, nobody uses a link of
+        ``program`` but itself; ``now_ps`` if that is not sure at all."""
         if program in self._crowded:
             return now_ps
         origin_ps, number = self._origin_ps, self._number
         quiet_ps = min(self._touching_ps[program].values(), default=_NEVER_PS)
-        for source, next_end_ps, lead_ps in self._rival_moves.get(program, ()):
+        for source, next_end_ps, awaited, lead_ps in self._rival_moves.get(program, ()):
+            if awaited[number[source]] >= number[program]:  # it waits for the end of this very action, or a later one
+                continue
             comes_ps = origin_ps[source] + next_end_ps[number[source]] + lead_ps
             quiet_ps = min(quiet_ps, comes_ps)
         for sync in self._rival_syncs.get(program, ()):
@@ -205,6 +210,44 @@ def _next_ends_ps(workload: Workload, before_ps: Sequence[Sequence[int]]) -> dic
             own = actions[number].chunk == chunk and actions[number].carries == kind
             ends[number] = before_ps[source][number + 1] if own else ends[number + 1]
         found[emission] = ends
+    return found
+
+
+class _Awaited:
+    """What sources await of others before they send; worked out once for programs that share their actions."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._programs = workload.programs
+        self._between: dict[tuple[int, int], list[Move]] = defaultdict(list)
+        for move in workload.moves:
+            self._between[move.source, move.target].append(move)
+        self._known: dict[tuple[object, ...], list[int]] = {}
+
+    def before(self, move: Move, program: int) -> list[int]:
+        """Per action number of the source of ``move``: the last action of ``program`` that it awaits until it has sent
+        its next one, -1 if none."""
+        source, target = self._programs[move.source].actions, self._programs[program].actions
+        ways = tuple((x.kind, x.source_chunk, x.target_chunk) for x in self._between[program, move.source])
+        key = (id(source), id(target), move.kind, move.source_chunk, ways)
+        if key not in self._known:
+            self._known[key] = _last_awaited(source, target, (move.kind, move.source_chunk), ways)
+        return self._known[key]
+
+
+def _last_awaited(
+    source: Sequence[Action], target: Sequence[Action], sends: tuple[str, int], ways: Sequence[tuple[str, int, int]]
+) -> list[int]:
+    """See ``_Awaited``; ``ways`` are (kind, chunk of the program, chunk of the source) of what the source awaits."""
+    position = {(action.carries, action.chunk, action.micro_batch): number for number, action in enumerate(target)}
+    found = [-1] * (len(source) + 1)
+    for number in reversed(range(len(source))):
+        action = source[number]
+        own = (action.carries, action.chunk)
+        found[number] = max(
+            -1 if own == sends else found[number + 1],
+            *(position[kind, chunk, action.micro_batch] for kind, chunk, there in ways if own == (kind, there)),
+            -1,
+        )
     return found
 
 

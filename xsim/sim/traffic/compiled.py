@@ -47,10 +47,20 @@ class Compiled:
     exclusive: bool
     idle: int
 
-    @property
+    @cached_property
     def parties(self) -> int:
         """How many parties."""
         return self.graph.parties
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows."""
+        return self.graph.rows
+
+    @cached_property
+    def busy(self) -> int:
+        """Bit mask of the parties that some row touches."""
+        return ((1 << self.parties) - 1) & ~self.idle
 
     @cached_property
     def together(self) -> tuple[int, ...]:

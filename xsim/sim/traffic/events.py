@@ -57,6 +57,7 @@ class Events:
         self._templates: dict[Hashable, _Template] = {}
         self._parties: dict[int, tuple[int, int]] = {}  # per slot of a party, its block and number
         self._handles: dict[int, int] = {}  # per block in use
+        self._released: dict[int, Ints] = {}  # by length, to be filled anew for each graph
 
     def hold(self, links: Ints, handle: int) -> bool:
         """Note that ``handle`` uses ``links`` without events, if nobody else uses one."""
@@ -75,10 +76,12 @@ class Events:
         free = self._free.get(compiled)
         base = free.pop() if free else self._new_block(compiled)
         self._handles[base] = handle
-        released, sim, lists = np.array(released_ps, dtype=np.int64), self._sim, self._lists
-        self.next_ps = k.open_block(
-            base, compiled.graph.rows, released, self._slots, self._hops, self._links, sim, lists
-        )
+        released, sim, lists = self._released.get(len(released_ps)), self._sim, self._lists
+        if released is None:
+            released = self._released[len(released_ps)] = np.zeros(len(released_ps), dtype=np.int64)
+        for party, at_ps in enumerate(released_ps):
+            released[party] = at_ps
+        self.next_ps = k.open_block(base, compiled.rows, released, self._slots, self._hops, self._links, sim, lists)
         if not sim[k.HOLDERS]:
             return base, []
         held = lists[k.HELD, : sim[k.HOLDERS]].tolist()
@@ -87,7 +90,7 @@ class Events:
 
     def release(self, base: int, compiled: Compiled, party: int, at_ps: int) -> None:
         """Let ``party`` of the graph at ``base`` begin at ``at_ps``."""
-        self.next_ps = k.post(base + compiled.graph.rows + party, at_ps, self._slots, self._sim, self._lists)
+        self.next_ps = k.post(base + compiled.rows + party, at_ps, self._slots, self._sim, self._lists)
 
     def close(self, base: int, compiled: Compiled) -> None:
         """Forget a graph whose rows have all ended."""

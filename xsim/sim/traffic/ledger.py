@@ -43,7 +43,7 @@ class Instance:
         """Whether a party with rows can be done without a further release."""
         if not self.absent:
             return True
-        open_parties = self.pending & ~self.compiled.idle
+        open_parties = self.pending & self.compiled.busy
         needs, absent = self.compiled.needs, self.absent
         return any(open_parties >> party & 1 and not needed & absent for party, needed in enumerate(needs))
 
@@ -63,7 +63,7 @@ class Instance:
     @property
     def finished(self) -> bool:
         """Whether all rows have ended."""
-        return not self.pending & ~self.compiled.idle
+        return not self.pending & self.compiled.busy
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class Ledger:
     def forecast(self, instance: Instance, done_ps: tuple[int, ...]) -> None:
         """Replace what was expected of ``instance``; ``done_ps`` per party, counted from its first release."""
         instance.edition += 1
-        origin_ps, busy = instance.origin_ps, instance.pending & ~instance.compiled.idle
+        origin_ps, busy = instance.origin_ps, instance.pending & instance.compiled.busy
         for party, offset_ps in enumerate(done_ps):
             if offset_ps < NEVER_PS and busy >> party & 1:
                 heappush(self._due, (origin_ps + offset_ps, instance.handle, party, instance.edition))
