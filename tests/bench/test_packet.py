@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from pytest_benchmark.fixture import BenchmarkFixture
 
 from tests.sim.netref import flows_between
 from xsim.fabric.graph import Cable, Graph
@@ -15,7 +16,7 @@ RATE, DELAY_PS = 100 * 10**9, 1_000_000
 
 
 @pytest.mark.parametrize("radix", [8, 16])
-def test_a_permutation_of_1_mb(benchmark: BenchmarkFixture, radix: int) -> None:
+def test_a_permutation_of_1_mb(benchmark: Any, radix: int) -> None:
     graph = fat_tree(radix)
     hosts = radix**3 // 4
     ends = [(host, (host + hosts // 2 + 1) % hosts, 10**6, -1) for host in range(hosts)]
@@ -26,7 +27,7 @@ def test_a_permutation_of_1_mb(benchmark: BenchmarkFixture, radix: int) -> None:
     assert outcome.links.packets.sum() > 2 * 2 * 1000 * hosts
 
 
-def test_a_ring_all_reduce_of_4_mb_on_128_hosts(benchmark: BenchmarkFixture) -> None:
+def test_a_ring_all_reduce_of_4_mb_on_128_hosts(benchmark: Any) -> None:
     graph, count = fat_tree(8), 128
     ends = [
         ((chain + step) % count, (chain + step + 1) % count, 4_000_000 // count, chain * 254 + step - 1 if step else -1)
