@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+
 import numpy as np
 
 from xsim.fabric.fabric import Fabric
@@ -16,7 +19,7 @@ PACKETS_UNDER_WAY = 3  # beside the delay both ways: one being sent at either en
 
 
 def wires_of_fabric(fabric: Fabric, settings: Settings) -> Wires:
-    """Links as they are numbered in the fabric; where one ends and another begins is read off their names.
+    """Links as they are numbered in the fabric.
 
     What lies between two links is a switch that pauses those who send to it. One whose ports' headroom and reserve take
     more than half of ``buffer_bytes`` has twice of what they take instead: a topology may draw many switches as one. A
@@ -26,9 +29,8 @@ def wires_of_fabric(fabric: Fabric, settings: Settings) -> Wires:
     delay_ps = fabric.latency_ps.astype(np.int64)
     links, chances = empty_links(rate, delay_ps, settings)
     mark_ports(links, chances, settings)
-    ends = [link.name.partition(" -> ")[::2] for link in fabric.links]
-    number = {pair: link for link, pair in enumerate(ends)}
-    back = np.array([number.get((end, start), -1) for start, end in ends], dtype=np.int64)
+    ends = _ends(fabric)
+    back = np.array(_ways_back(ends), dtype=np.int64)
     private = [f"behind link {link}" for link in range(len(ends))]
     behind = [end if way >= 0 else own for (_, end), way, own in zip(ends, back.tolist(), private, strict=True)]
     place = {vertex: switch for switch, vertex in enumerate(dict.fromkeys(behind))}
@@ -39,3 +41,22 @@ def wires_of_fabric(fabric: Fabric, settings: Settings) -> Wires:
     switches[:, k.POOL] = np.maximum(settings.buffer_bytes - switches[:, k.POOL], switches[:, k.POOL])
     switches[links[back < 0, k.INTO], k.POOL] = UNLIMITED_BYTES
     return Wires(links, chances, switches)
+
+
+def _ends(fabric: Fabric) -> list[tuple[Hashable, Hashable]]:
+    """Where each link starts and ends: its vertices, or what its name says where they are not numbered."""
+    if len(fabric.start):
+        return list(zip(fabric.start.tolist(), fabric.end.tolist(), strict=True))
+    return [(start, end) for start, _, end in (link.name.partition(" -> ") for link in fabric.links)]
+
+
+def _ways_back(ends: Sequence[tuple[Hashable, Hashable]]) -> list[int]:
+    """Of each link the one that goes back; of several side by side the one in the same place; -1 if there is none."""
+    side_by_side: defaultdict[tuple[Hashable, Hashable], list[int]] = defaultdict(list)
+    for link, pair in enumerate(ends):
+        side_by_side[pair].append(link)
+    back = [-1] * len(ends)
+    for (start, end), there in side_by_side.items():
+        for link, other in zip(there, side_by_side.get((end, start), ()), strict=False):
+            back[link] = other
+    return back
