@@ -18,10 +18,24 @@ from runners.locks import lock
 from runners.settings import sqlite_file
 from xsim.errors import SpecError
 
-__all__ = ["check_store", "check_writable", "claimed"]
+__all__ = ["check_place", "check_store", "check_writable", "claimed"]
 
 PROBE_BYTES = 1 << 16
 LOCK = ".lock"
+
+
+def check_place(key: str, path: Path) -> None:
+    """Write a nameless file in ``path``, or in what there is of it.
+
+    Raises:
+        SpecError: That cannot be done; ``key`` is what named the place.
+    """
+    try:
+        there = next(parent for parent in (path, *path.parents) if parent.exists())
+        with tempfile.TemporaryFile(dir=there) as probe:
+            probe.write(bytes(PROBE_BYTES))
+    except OSError as error:
+        raise SpecError(key, str(path), str(error.strerror), "name a place that can be written") from None
 
 
 def check_writable(folder: Path) -> None:
@@ -31,7 +45,7 @@ def check_writable(folder: Path) -> None:
         SpecError: A part of its path is no folder, may not be written, is read-only or full.
     """
     for path in (folder, folder / RUNS, folder / TABLE):
-        _probe("out", path)
+        check_place("out", path)
 
 
 def check_store(uri: str) -> None:
@@ -44,7 +58,7 @@ def check_store(uri: str) -> None:
     if database is not None:
         if database.is_dir():
             raise SpecError("tracking.uri", uri, f"{database} is a folder", "name a file in it")
-        _probe("tracking.uri", database.parent)
+        check_place("tracking.uri", database.parent)
     elif not uri.startswith(("http:", "https:")):
         from sqlalchemy.engine import make_url
         from sqlalchemy.exc import SQLAlchemyError
@@ -74,13 +88,3 @@ def claimed(folder: Path, argv: Sequence[str]) -> Iterator[None]:
         file.write(f"process {os.getpid()} on {socket.gethostname()}, {shlex.join(argv)}\n")
         file.flush()
         yield
-
-
-def _probe(key: str, path: Path) -> None:
-    """Write a nameless file in ``path``, or in what there is of it."""
-    try:
-        there = next(parent for parent in (path, *path.parents) if parent.exists())
-        with tempfile.TemporaryFile(dir=there) as probe:
-            probe.write(bytes(PROBE_BYTES))
-    except OSError as error:
-        raise SpecError(key, str(path), str(error.strerror), "name a place that can be written") from None

@@ -168,6 +168,8 @@ def _scalar(text: str) -> object:
 
 def _check_out(options: Options) -> None:
     """What cannot be written is found before anything is simulated."""
+    from runners.preflight import check_place
+
     out = options.out
     if out is None:
         return
@@ -178,6 +180,7 @@ def _check_out(options: Options) -> None:
         raise SpecError("out", shown, "it is a folder", "write the path of a file")
     if out.exists() and any(path.exists() and out.samefile(path) for path in (options.topology, options.flows)):
         raise SpecError("out", shown, "it is read too", "choose another file")
+    check_place("out", out.parent)
 
 
 def epilog() -> str:

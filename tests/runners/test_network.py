@@ -235,6 +235,7 @@ def test_a_long_replay_says_how_far_it_is(
         (["topology=net", "flows=ring", "--fast"], "error: command line = "),
         (["topology=net", "flows=ring", "out=no/out.csv"], "error: out = 'no/out.csv': its folder does not exist"),
         (["topology=net", "flows=ring", "out=."], "error: out = '.': it is a folder"),
+        (["topology=net", "flows=ring", "out=/proc/out.csv"], "error: out = '/proc': No such file or directory; name"),
         (["topology=net", "flows=ring", "out=ring"], "error: out = 'ring': it is read too; choose another file"),
     ],
 )
