@@ -1,17 +1,18 @@
-"""A body as it runs when nobody disturbs it."""
+"""A body as it runs when nobody disturbs it, and what goes with it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.workload import Body, Collect, Compute, Fetch, Ready
+from xsim.plan.workload import Action, Body, Collect, Compute, Fetch, Move, Ready, Workload
 
-__all__ = ["Course", "course_of"]
+__all__ = ["Course", "Part", "course_of", "parts_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,3 +121,33 @@ def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Cal
         duration_ps=now_ps,
         least_total_ps=sure_ps,
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """What the actions of one kind and chunk of a program have in common.
+
+    Attributes:
+        incoming, outgoing: The moves that each waits for, and that its end sends.
+    """
+
+    body: Body
+    course: Course
+    incoming: tuple[Move, ...]
+    outgoing: tuple[Move, ...]
+
+
+def parts_of(workload: Workload, courses: Mapping[Body, Course]) -> list[dict[tuple[str, int], Part]]:
+    """Of each program, by kind and chunk."""
+    outgoing: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
+    incoming: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
+    for move in workload.moves:
+        outgoing[move.source, move.kind, move.source_chunk].append(move)
+        incoming[move.target, move.kind, move.target_chunk].append(move)
+    parts: list[dict[tuple[str, int], Part]] = [{} for _ in workload.programs]
+    for index, program in enumerate(workload.programs):
+        for (kind, chunk), body in program.bodies.items():
+            carried = (index, Action(kind, 0, chunk).carries, chunk)
+            moves = (tuple(found.get(carried, ())) for found in (incoming, outgoing))
+            parts[index][kind, chunk] = Part(body, courses[body], *moves)
+    return parts

@@ -13,11 +13,12 @@ changes no number: ``fold=False`` walks everything, and a test compares.
 
 from __future__ import annotations
 
+import gc
 import math
 from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 
 import numpy as np
@@ -29,7 +30,7 @@ from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.workload import Action, Body, Fetch, Move, Workload
 from xsim.sim.contracts import Completion, Network, Stream
-from xsim.sim.course import Course, course_of
+from xsim.sim.course import Course, Part, course_of, parts_of
 from xsim.sim.due import Due
 from xsim.sim.folding import Folding
 from xsim.sim.kernels.never import LONGEST_PS
@@ -70,7 +71,8 @@ def execute(
     folding = Folding(workload, courses, fabric, contends=network.contends, background=graphs) if fold else None
     run = _Run(workload, network, courses, folding, Streams(network, background))
     processes = [run.env.process(run.device_group(index)) for index in range(len(workload.programs))]
-    run.to_the_end(run.env.all_of(processes))
+    with _no_search_for_cycles():
+        run.to_the_end(run.env.all_of(processes))
     stuck = [index for index, process in enumerate(processes) if process.is_alive]
     if stuck:
         raise PlanError(f"program {stuck[0]} waits for ever in {run.position[stuck[0]]}; {len(stuck)} programs hang")
@@ -81,6 +83,21 @@ def execute(
     for graph, times in (undisturbed - run.walked).items():
         network.repeat(graph, times)
     return run.log.timeline({body: courses[body].collects_ps for body in run.performed if body in run.folded})
+
+
+@contextmanager
+def _no_search_for_cycles() -> Iterator[None]:
+    """Python's garbage collector off: it would visit all that is alive again and again, and nothing here is garbage.
+
+    Events and processes that are over have no cycles, and go with their last reference.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _least_ps(network: Network, fabric: Fabric, graph: TransferGraph) -> int:
@@ -100,36 +117,6 @@ def _too_long() -> SpecError:
     return SpecError(
         "scenario", "one iteration", f"it takes longer than {days:.1f} days, which is too long to simulate", fix
     )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """What the actions of one kind and chunk of a program have in common.
-
-    Attributes:
-        incoming, outgoing: The moves that each waits for, and that its end sends.
-    """
-
-    body: Body
-    course: Course
-    incoming: tuple[Move, ...]
-    outgoing: tuple[Move, ...]
-
-
-def _parts(workload: Workload, courses: Mapping[Body, Course]) -> list[dict[tuple[str, int], _Part]]:
-    """Of each program, by kind and chunk."""
-    outgoing: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
-    incoming: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
-    for move in workload.moves:
-        outgoing[move.source, move.kind, move.source_chunk].append(move)
-        incoming[move.target, move.kind, move.target_chunk].append(move)
-    parts: list[dict[tuple[str, int], _Part]] = [{} for _ in workload.programs]
-    for index, program in enumerate(workload.programs):
-        for (kind, chunk), body in program.bodies.items():
-            carried = (index, Action(kind, 0, chunk).carries, chunk)
-            moves = (tuple(found.get(carried, ())) for found in (incoming, outgoing))
-            parts[index][kind, chunk] = _Part(body, courses[body], *moves)
-    return parts
 
 
 class _Run:
@@ -160,7 +147,7 @@ class _Run:
         self.walked: Counter[TransferGraph] = Counter()
         self.folded: set[Body] = set()
         self.moving: dict[int, Move] = {}  # per handle
-        self.parts = _parts(workload, courses)
+        self.parts = parts_of(workload, courses)
         self.arrivals: dict[tuple[Move, int], Due] = {}
         self.syncs = Syncs(workload, network, self.env, self.log, folding)
         self.waiting = self.syncs.waiting
@@ -217,7 +204,7 @@ class _Run:
         self.log.ended_ps[index] = self.now_ps
 
     def _perform(
-        self, index: int, part: _Part, number: int, action: Action, completion: tuple[int, bool] | None, turn: int
+        self, index: int, part: Part, number: int, action: Action, completion: tuple[int, bool] | None, turn: int
     ) -> Steps:
         """One action: as far as its links are surely quiet in one timeout, then on from where that is not sure."""
         body, course = part.body, part.course
