@@ -164,7 +164,7 @@ class _Run:
             elif step_ps <= LONGEST_PS:
                 self.now_ps = int(step_ps)
                 env.step()
-            elif math.isinf(step_ps):
+            elif math.isinf(step_ps) and network.next_ps is None:
                 return
             else:
                 raise _too_long()
