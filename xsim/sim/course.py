@@ -29,6 +29,7 @@ class Course:
         resume_ps: Where it stands after the first k stops and what is done beside them, from 0; n + 1.
         least_ps: What lies before that point takes at least this long, whatever else is on the wires, n + 1.
         ready: (announcement, stops before it, instant) of each gradient that the body completes.
+        recurring: Those of them that count in every micro-batch.
         fetches: (number among the stops, fetch).
         duration_ps: Of the whole.
         least_total_ps: The least that the whole takes.
@@ -42,6 +43,7 @@ class Course:
     resume_ps: tuple[int, ...]
     least_ps: tuple[int, ...]
     ready: tuple[tuple[Ready, int, int], ...]
+    recurring: tuple[tuple[Ready, int, int], ...]
     fetches: tuple[tuple[int, Fetch], ...]
     duration_ps: int
     least_total_ps: int
@@ -58,9 +60,8 @@ class Course:
             turn: How many have completed these layers before.
             last: It is the last one that does.
         """
-        return [
-            (step.sync + step.every * turn, stops, at_ps) for step, stops, at_ps in self.ready if last or step.every
-        ]
+        counting = self.ready if last else self.recurring
+        return [(step.sync + step.every * turn, stops, at_ps) for step, stops, at_ps in counting]
 
     def graphs(self, start: int, stop: int) -> list[TransferGraph]:
         """Of the collectives among stops ``start`` to ``stop``."""
@@ -117,6 +118,7 @@ def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Cal
         resume_ps=tuple(resume),
         least_ps=tuple(least),
         ready=tuple(ready),
+        recurring=tuple(found for found in ready if found[0].every),
         fetches=tuple((number, stop) for number, stop in enumerate(stops) if isinstance(stop, Fetch)),
         duration_ps=now_ps,
         least_total_ps=sure_ps,

@@ -184,8 +184,9 @@ def _leads_ps(graph: TransferGraph, fabric: Fabric, users: Mapping[int, Sequence
         alone_ps = 0 if ring else int(size / (fabric.path_bandwidth_bytes_per_s(src, dst) * 1e-12))
         ends.append(start_ps + alone_ps)
         if size or ring:
-            for index in {index for link in fabric.route(src, dst) for index in users.get(link, ())}:
-                leads[index] = min(leads.get(index, start_ps), start_ps)
+            for link in fabric.route(src, dst):
+                for index in users.get(link, ()):
+                    leads[index] = min(leads.get(index, start_ps), start_ps)
     return sorted(leads.items())
 
 
@@ -254,14 +255,17 @@ def _last_awaited(
 def _ready_ps(program: Program, courses: Mapping[Body, Course], before_ps: Sequence[int]) -> dict[int, int]:
     """Per sync before the update, the least time of ``program`` from its start until it comes to it."""
     found: dict[int, int] = {}
-    for number, (action, turn) in enumerate(zip(program.actions, program.turns(), strict=True)):
-        course = courses[program.bodies[action.kind, action.chunk]]
+    course_of = {part: courses[body] for part, body in program.bodies.items()}
+    turns = program.turns() if any(course.fetches for course in course_of.values()) else ()
+    for number, turn in enumerate(turns):
+        action = program.actions[number]
+        course = course_of[action.kind, action.chunk]
         for stop, fetch in course.fetches:
             since_ps = course.starts_ps[stop] - course.resume_ps[stop]
             found[fetch.sync + fetch.every * turn] = before_ps[number] + course.least_ps[stop] + since_ps
     for number, completion in program.completions().items():
         action = program.actions[number]
-        course = courses[program.bodies[action.kind, action.chunk]]
+        course = course_of[action.kind, action.chunk]
         for sync, collects, at_ps in course.completes(*completion):
             since_ps = at_ps - course.resume_ps[collects]
             found[sync] = before_ps[number] + course.least_ps[collects] + since_ps
