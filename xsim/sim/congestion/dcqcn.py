@@ -68,7 +68,7 @@ class Dcqcn:
     def marking(self, bits_per_s: int) -> Marking | None:
         return marking_at(bits_per_s, PUBLISHED)
 
-    def knobs(self, ticks_per_s: int) -> tuple[float, ...]:
+    def knobs(self, ticks_per_s: int, payload_bytes: int) -> tuple[float, ...]:
         per_ns = ticks_per_s // 10**9
         return (
             *(self.alpha_ns * per_ns, self.cut_ns * per_ns, self.raise_ns * per_ns),
