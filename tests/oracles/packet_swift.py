@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import sqrt
 
 from tests.oracles.packet_host import Sender
 from tests.oracles.packet_port import Packet
@@ -69,8 +70,8 @@ class Swift:
         """In ticks."""
         ticks_per_ns = 1000 // self.sender.settings.tick_ps
         span = self.range_ns * ticks_per_ns
-        slope = span / (1 / self.few**0.5 - 1 / self.many**0.5)
-        scaled = max(0.0, min(span, slope / self.window**0.5 + -slope / self.many**0.5))
+        slope = span / (1 / sqrt(self.few) - 1 / sqrt(self.many))
+        scaled = max(0.0, min(span, slope / sqrt(self.window) - slope / sqrt(self.many)))
         hops = len(self.sender.flow.path)
         return self.base_ns * ticks_per_ns + self.hop_ns * ticks_per_ns * hops + scaled
 

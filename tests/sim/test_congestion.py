@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -70,7 +69,7 @@ def test_swift_shares_a_link_fairly_with_who_comes_late() -> None:
     """The second flow begins with one packet, 0.3 ms after the first has: that has long had more, and gives it up."""
     early, late = watched(star(2), incast(2, 6000 * PAYLOAD, 300_000_000), 1.0).values()
 
-    assert late.windows[0] < 3 < 60 < max(early.windows)
+    assert 20 * late.windows[0] < max(early.windows)
     assert fmean(early.windows[3000:4000]) == pytest.approx(fmean(late.windows[3000:4000]), rel=0.05)
 
 

@@ -34,17 +34,9 @@ from xsim.sim.packets.settings import Settings
 # A mark is certain or impossible, so that the two need not draw alike.
 ALWAYS = (3000, 3000, 1.0)
 Case = tuple[Graph, list[Flow]]
-CONTROLS: tuple[tuple[CongestionControl, Callable[[Case, int, int], Congestion]], ...] = (
-    (Uncontrolled(), lambda *_: Congestion()),
-    (Dcqcn(), lambda *_: DCQCN),
-    (Dctcp(), lambda *_: DCTCP),
-    (Timely(), lambda *_: TIMELY),
-    (Swift(), lambda *case: swift(*case)),
-    (Swift(base_ns=1, hop_ns=0, range_ns=3_000), lambda *case: swift(*case, base_ns=1, hop_ns=0, range_ns=3_000)),
-)
 
 
-def swift(case: Case, tick_ps: int, payload_bytes: int, **options: int) -> Congestion:
+def swift(case: Case, tick_ps: int, payload_bytes: int, base_ns: int = 20_000, range_ns: int = 100_000) -> Congestion:
     """Each flow begins with the packets that its slowest link sends in the longest undisturbed round trip of all."""
     cables, flows = [[case[0].cables[link // 2] for link in flow.path] for flow in case[1]], case[1]
     bits = payload_bytes * 8 * (10**12 // tick_ps)
@@ -52,7 +44,18 @@ def swift(case: Case, tick_ps: int, payload_bytes: int, **options: int) -> Conge
     slowest = [min(cable.bandwidth_bits_per_s for cable in path) for path in cables]
     held = [max(1, max(1, int(max(trips))) * rate // (8 * 10**12 // tick_ps)) for rate in slowest]
     begins = {number: held[number] / payload_bytes for number in range(len(flows))}
-    return Congestion(partial(PlainSwift, begins=begins, **options), extra_bytes=8)
+    return Congestion(partial(PlainSwift, begins=begins, base_ns=base_ns, range_ns=range_ns), extra_bytes=8)
+
+
+# A control, and what builds its plain twin for a case, a tick and a payload.
+CONTROLS: tuple[tuple[CongestionControl, Callable[[Case, int, int], Congestion]], ...] = (
+    (Uncontrolled(), lambda *_: Congestion()),
+    (Dcqcn(), lambda *_: DCQCN),
+    (Dctcp(), lambda *_: DCTCP),
+    (Timely(), lambda *_: TIMELY),
+    (Swift(), swift),
+    (Swift(base_ns=1, range_ns=3_000), partial(swift, base_ns=1, range_ns=3_000)),
+)
 
 
 @given(

@@ -40,7 +40,7 @@ class Dcqcn:
     alpha_ns: int = 1000
     cut_ns: int = 4000
     raise_ns: int = 300_000
-    gain: float = 1 / 256
+    gain: float = 0.00390625  # 1 / 256
     fast: int = 1
     step_mbps: int = 20
     leap_mbps: int = 200

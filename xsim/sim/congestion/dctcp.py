@@ -32,7 +32,7 @@ class Dctcp:
         least_mbps: No rate is lower.
     """
 
-    gain: float = 1 / 16
+    gain: float = 0.0625  # 1 / 16
     step_mbps: int = 615
     least_mbps: int = 1000
 
