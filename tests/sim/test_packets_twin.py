@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
 from unittest.mock import patch
 
@@ -16,12 +17,14 @@ from tests.oracles.packet_cases import ring_of_switches, traffic, two_on_each_ca
 from tests.oracles.packet_congestion import DCQCN, DCTCP, TIMELY
 from tests.oracles.packet_host import Congestion, GaveUpError
 from tests.oracles.packet_model import StuckError, simulate
+from tests.oracles.packet_swift import Swift as PlainSwift
 from tests.oracles.packet_values import Flow, PacketSettings
 from xsim.errors import SpecError
 from xsim.fabric.graph import Cable, Graph
 from xsim.sim.congestion.dcqcn import Dcqcn
 from xsim.sim.congestion.dctcp import Dctcp
 from xsim.sim.congestion.none import Uncontrolled
+from xsim.sim.congestion.swift import Swift
 from xsim.sim.congestion.timely import Timely
 from xsim.sim.contracts import CongestionControl
 from xsim.sim.kernels import packet_columns as k
@@ -33,11 +36,28 @@ from xsim.sim.packets.wires import Wires, give_credit, wires_of
 
 # A mark is certain or impossible, so that the two need not draw alike.
 ALWAYS = (3000, 3000, 1.0)
-CONTROLS: tuple[tuple[CongestionControl, Congestion], ...] = (
-    (Uncontrolled(), Congestion()),
-    (Dcqcn(), DCQCN),
-    (Dctcp(), DCTCP),
-    (Timely(), TIMELY),
+Case = tuple[Graph, list[Flow]]
+
+
+def swift(case: Case, tick_ps: int, payload_bytes: int, base_ns: int = 20_000, range_ns: int = 100_000) -> Congestion:
+    """Each flow begins with the packets that its slowest link sends in the longest undisturbed round trip of all."""
+    cables, flows = [[case[0].cables[link // 2] for link in flow.path] for flow in case[1]], case[1]
+    bits = payload_bytes * 8 * (10**12 // tick_ps)
+    trips = [sum(2 * (c.delay_ps // tick_ps) + bits / c.bandwidth_bits_per_s for c in path) for path in cables]
+    slowest = [min(cable.bandwidth_bits_per_s for cable in path) for path in cables]
+    held = [max(1, max(1, int(max(trips))) * rate // (8 * 10**12 // tick_ps)) for rate in slowest]
+    begins = {number: held[number] / payload_bytes for number in range(len(flows))}
+    return Congestion(partial(PlainSwift, begins=begins, base_ns=base_ns, range_ns=range_ns), extra_bytes=8)
+
+
+# A control, and what builds its plain twin for a case, a tick and a payload.
+CONTROLS: tuple[tuple[CongestionControl, Callable[[Case, int, int], Congestion]], ...] = (
+    (Uncontrolled(), lambda *_: Congestion()),
+    (Dcqcn(), lambda *_: DCQCN),
+    (Dctcp(), lambda *_: DCTCP),
+    (Timely(), lambda *_: TIMELY),
+    (Swift(), swift),
+    (Swift(base_ns=1, range_ns=3_000), partial(swift, base_ns=1, range_ns=3_000)),
 )
 
 
@@ -65,10 +85,10 @@ def test_kernel_and_plain_model_agree(
     mixed: bool,
     retry: bool,
     completion: Literal["sender", "receiver"],
-    control: tuple[CongestionControl, Congestion],
+    control: tuple[CongestionControl, Callable[[Case, int, int], Congestion]],
 ) -> None:
     graph, flows = traffic
-    ours, plain = control
+    ours, plain = control[0], control[1](traffic, tick_ps, payload_bytes)
     retry_ps = 40_000_000 if retry or flow_control == "none" else None
     settings = Settings(
         tick_ps=tick_ps,

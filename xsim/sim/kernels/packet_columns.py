@@ -71,9 +71,9 @@ FLOW_COLUMNS = 40
 WAITING, UNDER_WAY, FINISHED = range(3)  # STATE: nothing to do, something, never anything more
 
 # Of a flow's congestion control: what it asks for, bits per second, bytes (0: no window) and up to three instants at
-# which to be called (0: none); what it is told, the rate of the host's port, the ticks of an undisturbed round trip and
-# the bytes that fit in one.
-RATE_BITS, WINDOW_BYTES, ALARM, LINE_BITS, TRIP, TRIP_BYTES, OWN = 0, 1, 2, 5, 6, 7, 8
+# which to be called (0: none); what it is told, the rate of the host's port, the ticks of an undisturbed round trip,
+# the bytes that fit in one, and the links of the way.
+RATE_BITS, WINDOW_BYTES, ALARM, LINE_BITS, TRIP, TRIP_BYTES, HOPS, OWN = 0, 1, 2, 5, 6, 7, 8, 9
 BEGIN, FEEDBACK, ALARMED = range(3)  # why it is called; ALARMED + 0 .. ALARMED + 2
 
 # Of what a packet has seen: when it left its host, and of up to five switches the instant, the bytes sent there before

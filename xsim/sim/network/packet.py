@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from functools import partial
 
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
-from xsim.sim.congestion.dcqcn import Dcqcn
-from xsim.sim.congestion.dctcp import Dctcp
-from xsim.sim.congestion.hpcc import Hpcc
-from xsim.sim.congestion.none import Uncontrolled
-from xsim.sim.congestion.timely import Timely
+from xsim.families import build, names
 from xsim.sim.contracts import Completion, CongestionControl, Network, NetworkStats
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS
 from xsim.sim.packets.instances import Instances
@@ -24,14 +19,6 @@ from xsim.sim.traffic.ledger import Ledger
 from xsim.sim.traffic.tally import Totals
 
 __all__ = ["Packet"]
-
-_CONTROLS: Mapping[str, type[CongestionControl]] = {
-    "dcqcn": Dcqcn,
-    "dctcp": Dctcp,
-    "hpcc": Hpcc,
-    "none": Uncontrolled,
-    "timely": Timely,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +51,11 @@ class Packet:
     credit_bytes: int | None = None
     retry_ps: int = 500_000_000
     buffer_bytes: int = 33_554_432  # 32 MiB
-    congestion: Literal["none", "dcqcn", "dctcp", "hpcc", "timely"] = "none"
+    congestion: CongestionControl = field(default_factory=partial(build, "congestion", {"name": "none"}))
 
     def __post_init__(self) -> None:
-        if self.congestion not in _CONTROLS:
-            problem, fix = "there is no such congestion control", f"choose one of {', '.join(_CONTROLS)}"
+        if not hasattr(self.congestion, "law"):
+            problem, fix = "it is no congestion control", f"build one of {', '.join(names('congestion'))}"
             raise SpecError("congestion", self.congestion, problem, fix)
         scale_up_bytes = self._settings(0).scale_up_bytes
         if self.credit_bytes is not None and self.credit_bytes < scale_up_bytes:
@@ -88,7 +75,7 @@ class Packet:
             credit_bytes=self.credit_bytes,
             retry_ps=self.retry_ps if self.flow_control == "none" else None,
             buffer_bytes=self.buffer_bytes,
-            congestion=_CONTROLS[self.congestion](),
+            congestion=self.congestion,
             completion="receiver",
             seed=seed,
         )

@@ -45,7 +45,7 @@ class Engine:
 
         control = settings.congestion
         self._run, self._law = run, compiled(control.law or _idle)
-        self._knobs = np.array(control.knobs(10**12 // settings.tick_ps), dtype=np.float64)
+        self._knobs = np.array(control.knobs(10**12 // settings.tick_ps, settings.payload_bytes), dtype=np.float64)
         self.links, self.chances, self.switches = wires.links, wires.chances, wires.switches
         self.flows, self.memory = flows, memory
         self.route, self.turns, self.members = route, turns, members

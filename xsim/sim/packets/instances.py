@@ -189,10 +189,11 @@ class Instances:
             if len(path) and not engine.flows[base + row, k.INSIDE]:
                 rate = engine.links[path, k.RATE]
                 hops = 2 * engine.links[path, k.DELAY] + settings.payload_bytes * 8 * 10**12 / rate
-                trip = int(hops.sum())
+                trip = max(1, int(hops.sum()))
                 window = max(1, trip * int(rate.min()) // (8 * 10**12))
                 engine.flows[base + row, k.WINDOW] = window if windowed else 0
                 if control.law:
                     told = engine.memory[base + row]
                     told[k.TRIP], told[k.TRIP_BYTES], told[k.LINE_BITS] = trip, window, rate[0]
+                    told[k.HOPS] = len(path)
                     told[k.WINDOW_BYTES] = window if windowed else 0

@@ -148,15 +148,16 @@ def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Float
     scale = 10**12 // settings.tick_ps
     rate, travels = links[flows.path, k.RATE], np.diff(flows.path_ptr) > 0
     hop = 2 * links[flows.path, k.DELAY] + settings.payload_bytes * 8 * scale / rate
-    trip = int(np.add.reduceat(hop, flows.path_ptr[:-1][travels]).max())
+    trip = max(1, int(np.add.reduceat(hop, flows.path_ptr[:-1][travels]).max()))
     slowest = np.minimum.reduceat(rate, flows.path_ptr[:-1][travels])
-    window = trip * slowest // (8 * scale)
+    window = np.maximum(1, trip * slowest // (8 * scale))
     if settings.window in ("bdp", "follows") or (settings.window == "auto" and control.windowed):
-        table[travels, k.WINDOW] = np.maximum(1, window)
+        table[travels, k.WINDOW] = window
     if control.law:
         memory[:, k.TRIP] = trip
         memory[travels, k.TRIP_BYTES] = window
         memory[travels, k.LINE_BITS] = rate[flows.path_ptr[:-1][travels]]
+        memory[:, k.HOPS] = np.diff(flows.path_ptr)
         memory[:, k.WINDOW_BYTES] = table[:, k.WINDOW]
     return memory
 
