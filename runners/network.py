@@ -23,9 +23,9 @@ from xsim.errors import SpecError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from runners.foreign import Wires
     from runners.replay_options import Options
     from xsim.fabric.flows import FlowList
-    from xsim.fabric.graph import Graph
     from xsim.sim.packets.flows import Flows
     from xsim.sim.packets.settings import Settings
 
@@ -81,11 +81,11 @@ def _replayed(options: Options) -> tuple[FlowList, Times]:
     listed = read_flows(options.flows, options.format)
     wires, flows = read_topology(options.topology, listed.failures), listed.flows
     with named(options.flows.name):
-        there, back = paths_of(wires.graph, flows, wires.preferred)
+        there, back = paths_of(wires.graph, flows, wires.nvswitches)
     if isinstance(options.model, Settings):
         with named(options.flows.name):
             packets = as_packets(flows, there, back)
-        return flows, _packet_by_packet(options.model, wires.graph, flows, packets)
+        return flows, _packet_by_packet(options.model, wires, flows, packets)
     headers = -(-flows.size_bytes // options.payload_bytes)
     wire_bytes = flows.size_bytes + headers * options.header_bytes
     watch = _Watch(len(flows)).show
@@ -93,7 +93,7 @@ def _replayed(options: Options) -> tuple[FlowList, Times]:
     return flows, Times(found.start_ps, found.end_ps)
 
 
-def _packet_by_packet(settings: Settings, graph: Graph, flows: FlowList, packets: Flows) -> Times:
+def _packet_by_packet(settings: Settings, wires: Wires, flows: FlowList, packets: Flows) -> Times:
     from xsim.sim.packets.replay import replay
 
     if len(flows.after) and flows.awaited == "receiver" and settings.completion == "sender":
@@ -102,7 +102,7 @@ def _packet_by_packet(settings: Settings, graph: Graph, flows: FlowList, packets
     hops = int((-(-flows.size_bytes // settings.payload_bytes) * np.diff(packets.path_ptr)).sum())
     if hops > SAID_HOPS:
         tell(f"simulating {hops / 1e6:.0f} million hops of packets")
-    found = replay(graph, packets, settings)
+    found = replay(wires.graph, packets, settings, wires.nvswitches)
     return Times(found.start_ps, found.sender_end_ps if settings.completion == "sender" else found.receiver_end_ps)
 
 

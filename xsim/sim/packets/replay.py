@@ -65,14 +65,17 @@ class Outcome:
     events: int
 
 
-def replay(graph: Graph, flows: Flows, settings: Settings) -> Outcome:
+def replay(graph: Graph, flows: Flows, settings: Settings, mute: frozenset[int] = frozenset()) -> Outcome:
     """All of ``flows`` over ``graph``, to the end; then every byte has come once and every buffer is empty.
 
+    Args:
+        mute: Switches that pause nobody and mark nothing, as the NVSwitches of SimAI.
+
     Raises:
-        SpecError: Flows cannot end: they wait for what was lost, or for one another.
+        SpecError: Flows cannot end: they wait for what was lost, or for one another. A switch has too little memory.
     """
     tick_ps = settings.tick_ps
-    wires = wires_of(graph, settings)
+    wires = wires_of(graph, settings, mute)
     table, route, turns, members = _flow_tables(flows, wires.links, settings)
     memory = _memory(flows, table, wires.links, settings)
     engine = Engine(wires, table, memory, route, turns, members, width_of(wires.links), settings)
@@ -111,7 +114,7 @@ def _outcome(engine: Engine, tick_ps: int) -> Outcome:
 
 def _gave_up(flow: int, table: Ints, settings: Settings) -> SpecError:
     problem = f"its sender has gone back {settings.retries} times in a row to byte {table[flow, k.ACKED]}"
-    return SpecError(f"flows[{flow}]", "lost", problem, "mend its links, or allow more retries or a longer retry_ps")
+    return SpecError(f"flows[{flow}]", "lost", problem, "mend its links, or raise network.retries or network.retry_ps")
 
 
 def _stuck(table: Ints, links: Ints) -> SpecError:
@@ -125,7 +128,7 @@ def _stuck(table: Ints, links: Ints) -> SpecError:
             fix = "give switches more memory, or take ways without a circle"
             return SpecError("flows", flows, where, fix)
     where = "packets were lost that nobody asks for again"
-    return SpecError("flows", flows, where, "set retry_ps, so that senders go back by themselves")
+    return SpecError("flows", flows, where, "set network.retry_ps, so that senders go back by themselves")
 
 
 def _check_empty(engine: Engine) -> None:

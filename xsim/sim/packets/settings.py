@@ -89,6 +89,10 @@ class Settings:
         for name in (*positive, "nack_interval_ps"):
             if getattr(self, name) < 1:
                 raise SpecError(name, getattr(self, name), "it is not positive", "choose at least 1")
+        least_bytes = self.reserve_bytes + self.largest_bytes
+        if self.buffer_bytes < least_bytes:
+            problem = "a switch holds at least a packet beside the reserve of a port"
+            raise SpecError("buffer_bytes", self.buffer_bytes, problem, f"choose at least {least_bytes}")
         if self.flow_control not in FLOW_CONTROLS:
             problem, fix = "there is no such flow control", f"choose one of {', '.join(FLOW_CONTROLS)}"
             raise SpecError("flow_control", self.flow_control, problem, fix)
