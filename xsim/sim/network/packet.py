@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Literal
 
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
