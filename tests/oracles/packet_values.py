@@ -20,6 +20,8 @@ class Flow:
         after: Number of the flow that it waits for, or -1.
         path: Directed links of its data, not empty.
         back: Directed links of its acknowledgements, not empty.
+        payload_bytes, header_bytes: Of its packets, if they are not like those of others.
+        answered: Whether it has acknowledgements, and congestion control.
     """
 
     src: int
@@ -29,6 +31,9 @@ class Flow:
     after: int
     path: tuple[int, ...]
     back: tuple[int, ...]
+    payload_bytes: int | None = None
+    header_bytes: int | None = None
+    answered: bool = True
 
 
 class Marking(NamedTuple):
