@@ -39,13 +39,15 @@ CONTROLS: tuple[tuple[CongestionControl, Congestion], ...] = (
 
 
 @given(
-    traffic=traffic(),
+    traffic=traffic(losses=(0.0, 0.0, 0.0, 0.02)),
     tick_ps=st.sampled_from((1, 1000)),
     payload_bytes=st.sampled_from((256, 1000, 4096)),
     ack_every=st.sampled_from((1, 1, 3000)),
     buffer_bytes=st.sampled_from((200_000, 400_000, 32 << 20)),
     pfc=st.booleans(),
     retry=st.booleans(),
+    receiver=st.sampled_from(("in_order", "selective")),
+    ahead_packets=st.sampled_from((64, 4096)),
     completion=st.sampled_from(("sender", "receiver")),
     control=st.sampled_from(CONTROLS),
 )
@@ -57,11 +59,15 @@ def test_kernel_and_plain_model_agree(
     buffer_bytes: int,
     pfc: bool,
     retry: bool,
+    receiver: Literal["in_order", "selective"],
+    ahead_packets: int,
     completion: Literal["sender", "receiver"],
     control: tuple[CongestionControl, Congestion],
 ) -> None:
     graph, flows = traffic
     ours, plain = control
+    selective = receiver == "selective"
+    ack_every = 1 if selective else ack_every
     retry_ps = 40_000_000 if retry or not pfc else None
     settings = Settings(
         tick_ps=tick_ps,
@@ -72,6 +78,7 @@ def test_kernel_and_plain_model_agree(
         congestion=ours,
         ecn={10**9: Marking(*ALWAYS)},
         window="none",
+        receiver=receiver,
         retry_ps=retry_ps,
         retries=20,
         completion=completion,
@@ -85,18 +92,21 @@ def test_kernel_and_plain_model_agree(
         buffer_bytes=buffer_bytes,
         marking={10**9: packet_values.Marking(*ALWAYS)},
         routes_by_start=False,
+        selective=selective,
+        ahead_packets=ahead_packets,
         retransmit_ps=retry_ps,
         retries=20,
         completion=completion,
     )
-    try:
-        expected = simulate(graph, flows, plain_settings, plain)
-    except (StuckError, GaveUpError):
-        with pytest.raises(SpecError):
-            replay(graph, columns(flows), settings)
-        return
-
-    found = replay(graph, columns(flows), settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("xsim.sim.packets.reorder.MOST_AHEAD", ahead_packets)
+        try:
+            expected = simulate(graph, flows, plain_settings, plain)
+        except (StuckError, GaveUpError):
+            with pytest.raises(SpecError):
+                replay(graph, columns(flows), settings)
+            return
+        found = replay(graph, columns(flows), settings)
 
     for name in ("start_ps", "sender_end_ps", "receiver_end_ps", "go_backs"):
         assert getattr(found, name).tolist() == list(getattr(expected, name)), name

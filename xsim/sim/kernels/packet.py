@@ -80,6 +80,7 @@ def run(
     state: Floats,
     knobs: Floats,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     members: Ints,
@@ -109,7 +110,9 @@ def run(
                 links[link, LOST] += 1
                 recycle(row, rows, sim)
             elif out >= 0:
-                forward(row, link, out, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+                forward(
+                    row, link, out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim
+                )
             elif kind == DATA:
                 receive(
                     row,
@@ -119,6 +122,7 @@ def run(
                     switches,
                     flows,
                     seen,
+                    arrived,
                     route,
                     turns,
                     members,
@@ -140,6 +144,7 @@ def run(
                     state,
                     knobs,
                     seen,
+                    arrived,
                     route,
                     turns,
                     members,
@@ -154,7 +159,7 @@ def run(
         recycle(row, rows, sim)
         if kind <= WAKE:
             if _port_wakes(row, kind, subject, links, sim) and not busy(subject, links, sim):
-                serve(subject, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+                serve(subject, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
         elif kind == START:
             begin(
                 law,
@@ -167,6 +172,7 @@ def run(
                 state,
                 knobs,
                 seen,
+                arrived,
                 route,
                 turns,
                 members,
@@ -179,7 +185,7 @@ def run(
         elif kind == RELEASE:
             release(subject, rows, flows, route, members, wheel, heap, sim)
         elif kind == RETRY:
-            if not retry(subject, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim):
+            if not retry(subject, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim):
                 return LOST_HOPE
         elif flows[subject, STATE] != FINISHED and state[subject, ALARM + kind - TIMER] == sim[NOW]:
             state[subject, ALARM + kind - TIMER] = 0.0

@@ -45,6 +45,7 @@ from xsim.sim.kernels.packet_columns import (
     RETRY_AT,
     RETRY_TIME,
     SCALE,
+    SELECTIVE,
     SENT_AT,
     SERVED,
     SIZE,
@@ -69,6 +70,7 @@ from xsim.sim.kernels.packet_link import (
     threshold,
     transmit,
 )
+from xsim.sim.kernels.packet_reorder import skip
 
 __all__ = ["forward", "prompt", "serve"]
 
@@ -88,6 +90,7 @@ def forward(
     switches: Ints,
     flows: Ints,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     wheel: Ints,
@@ -123,7 +126,7 @@ def forward(
             links[link, PAUSES] += 1
             signal(PAUSE, link, rows, links, wheel, heap, sim)
     append(row, out, rows, links)
-    prompt(out, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+    prompt(out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
 
 
 @kernel
@@ -135,6 +138,7 @@ def prompt(
     switches: Ints,
     flows: Ints,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     wheel: Ints,
@@ -143,7 +147,7 @@ def prompt(
 ) -> None:
     """Something has changed for what waits at the port: it sends now if it can, or when it becomes free."""
     if not busy(link, links, sim):
-        serve(link, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+        serve(link, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
     elif links[link, HEAD] >= 0 or links[link, FLOWS_HERE] > 0:
         expect_free(link, rows, links, wheel, heap, sim)
 
@@ -157,6 +161,7 @@ def serve(
     switches: Ints,
     flows: Ints,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     wheel: Ints,
@@ -180,7 +185,7 @@ def serve(
         place = _next_in_turn(link, links, flows, turns, sim)
         if place >= 0:
             links[link, SERVED] = place
-            _send(turns[links[link, FLOWS_AT] + place], link, rows, links, flows, seen, wheel, heap, sim)
+            _send(turns[links[link, FLOWS_AT] + place], link, rows, links, flows, seen, arrived, wheel, heap, sim)
         else:
             _sleep(link, rows, links, flows, turns, wheel, heap, sim)
 
@@ -215,7 +220,16 @@ def _leave(
 
 @kernel
 def _send(
-    flow: int, link: int, rows: Ints, links: Ints, flows: Ints, seen: Ints, wheel: Ints, heap: Ints, sim: Ints
+    flow: int,
+    link: int,
+    rows: Ints,
+    links: Ints,
+    flows: Ints,
+    seen: Ints,
+    arrived: Ints,
+    wheel: Ints,
+    heap: Ints,
+    sim: Ints,
 ) -> None:
     """The next packet of a flow."""
     payload = min(sim[PAYLOAD], flows[flow, POSTED] - flows[flow, NEXT_BYTE])
@@ -224,6 +238,8 @@ def _send(
     rows[row, KIND], rows[row, FLOW], rows[row, SIZE] = DATA, flow, size
     rows[row, NUMBER], rows[row, HOP] = flows[flow, NEXT_BYTE], flows[flow, WAY]
     flows[flow, NEXT_BYTE] += payload
+    if sim[SELECTIVE]:
+        skip(flow, flows, arrived, sim)
     flows[flow, LAST_SIZE] = size
     if sim[RETRY_TIME] > 0 and flows[flow, RETRY_AT] == 0:
         expect_reply(flow, rows, flows, wheel, heap, sim)
