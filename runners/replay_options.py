@@ -34,7 +34,17 @@ KEYS: Mapping[str, str] = {
     "exact": "of packets: true counts time in whole ns as ns-3 does, false in ps (true)",
 }
 _OF_PACKETS = ("congestion", "completion", "exact")
-_OWN_KEYS = ("tick_ps", "payload_bytes", "header_bytes", "completion", "seed", "congestion", "ecn")  # of the settings
+_OWN_KEYS = (  # of the settings
+    "tick_ps",
+    "payload_bytes",
+    "header_bytes",
+    "scale_up_payload_bytes",
+    "scale_up_header_bytes",
+    "completion",
+    "seed",
+    "congestion",
+    "ecn",
+)
 _NEEDED = ("topology", "flows")
 _LARGEST = {"payload": 2**20, "header": 10_000, "seed": 10**9}
 _WORDS: Mapping[str, object] = {"true": True, "false": False, "null": None}

@@ -23,8 +23,8 @@ from xsim.sim.kernels.packet_columns import (
     GAVE_UP,
     GO_BACKS,
     HEAD,
-    HEADER,
     HOP,
+    INSIDE,
     KIND,
     KINDS,
     MARKED,
@@ -33,6 +33,7 @@ from xsim.sim.kernels.packet_columns import (
     NEXT_BYTE,
     NOW,
     NUMBER,
+    OVERHEAD,
     PAUSED,
     POSTED,
     RECEIVED,
@@ -53,6 +54,7 @@ from xsim.sim.kernels.packet_columns import (
     WAY_BACK,
 )
 from xsim.sim.kernels.packet_control import Law, advise, expect_reply
+from xsim.sim.kernels.packet_credit import may_send
 from xsim.sim.kernels.packet_flow import complete, settle
 from xsim.sim.kernels.packet_link import append, busy, transmit
 from xsim.sim.kernels.packet_port import prompt
@@ -83,11 +85,11 @@ def receive(
     heap: Ints,
     sim: Ints,
 ) -> None:
-    """A data packet has reached its host; an acknowledgement takes its row."""
+    """A data packet has reached its host; an acknowledgement takes its row if the flow has any."""
     flow, before, kind = rows[row, FLOW], flows[rows[row, FLOW], RECEIVED], ACK
-    if sim[SELECTIVE]:
+    if sim[SELECTIVE] and not flows[flow, INSIDE]:
         seen[row, CAME] = rows[row, NUMBER]
-        take(flow, rows[row, NUMBER], rows[row, SIZE], flows, arrived, sim)
+        take(flow, rows[row, NUMBER], rows[row, SIZE], flows, arrived)
     else:
         kind = _take_in_order(flow, rows[row, NUMBER], rows[row, SIZE], flows, sim)
     wanted = flows[flow, RECEIVED]
@@ -95,13 +97,21 @@ def receive(
         flows[flow, RECEIVER_END] = sim[NOW]
         if sim[AT_RECEIVER]:
             complete(flow, rows, links, flows, route, members, ended, log, wheel, heap, sim)
-    if kind < 0:
+        if flows[flow, INSIDE]:
+            flows[flow, ACKED] = wanted
+            settle(flow, flows, sim)
+    if kind < 0 or flows[flow, INSIDE]:
         recycle(row, rows, sim)
         return
     rows[row, KIND] = kind | (rows[row, KIND] & MARKED)
     rows[row, NUMBER], rows[row, SIZE], rows[row, HOP] = wanted, sim[ACK_SIZE], flows[flow, WAY_BACK]
     out = route[flows[flow, WAY_BACK]]
-    if links[out, HEAD] < 0 and links[out, PAUSED] == 0 and not busy(out, links, sim):
+    if (
+        links[out, HEAD] < 0
+        and links[out, PAUSED] == 0
+        and not busy(out, links, sim)
+        and may_send(sim[ACK_SIZE], out, rows, links, wheel, heap, sim)
+    ):
         transmit(row, out, rows, links, wheel, heap, sim)
     else:
         append(row, out, rows, links)
@@ -113,7 +123,7 @@ def _take_in_order(flow: int, first: int, size: int, flows: Ints, sim: Ints) -> 
     """Go on with the packet if it is the next one; how to answer, -1 for not at all."""
     wanted = flows[flow, RECEIVED]
     if first == wanted:
-        wanted += size - sim[HEADER]
+        wanted += size - flows[flow, OVERHEAD]
         flows[flow, RECEIVED] = wanted
         if wanted < min(flows[flow, MILESTONE], flows[flow, POSTED]):
             return -1
@@ -153,7 +163,7 @@ def acknowledge(
     flow, kind = rows[row, FLOW], rows[row, KIND] & KINDS
     news = rows[row, NUMBER] > flows[flow, ACKED]
     if sim[SELECTIVE]:
-        news = confirm(flow, rows[row, NUMBER], seen[row, CAME], flows, arrived, sim)
+        news = confirm(flow, rows[row, NUMBER], seen[row, CAME], flows, arrived)
     elif news:
         flows[flow, ACKED] = rows[row, NUMBER]
         flows[flow, NEXT_BYTE] = max(flows[flow, NEXT_BYTE], flows[flow, ACKED])
@@ -169,7 +179,7 @@ def acknowledge(
         flows[flow, NEXT_BYTE] = flows[flow, ACKED]
         flows[flow, GO_BACKS] += 1
     link = route[flows[flow, WAY]]
-    if sim[CONTROLLED]:
+    if sim[CONTROLLED] and flows[flow, INSIDE] == 0:
         marked, acked = (rows[row, KIND] & MARKED) != 0, rows[row, NUMBER]
         advise(law, FEEDBACK, flow, acked, marked, seen[row], link, rows, links, flows, state, knobs, wheel, heap, sim)
     recycle(row, rows, sim)

@@ -15,9 +15,9 @@ from xsim.sim.kernels.packet_columns import (
     ACKED,
     ARRIVED,
     BASE,
-    HEADER,
+    FULL_PAYLOAD,
     NEXT_BYTE,
-    PAYLOAD,
+    OVERHEAD,
     POSTED,
     RECEIVED,
     RETRY_AT,
@@ -32,9 +32,9 @@ BITS = 64  # of a word
 
 
 @kernel
-def most_under_way(flow: int, flows: Ints, sim: Ints) -> int:
+def most_under_way(flow: int, flows: Ints) -> int:
     """Bytes from the first that is missing on: the receiver has no bit for what lies beyond."""
-    return int(flows[flow, WORDS] * BITS * sim[PAYLOAD])
+    return int(flows[flow, WORDS] * BITS * flows[flow, FULL_PAYLOAD])
 
 
 @kernel
@@ -48,64 +48,64 @@ def begin_round(flow: int, flows: Ints, arrived: Ints) -> None:
 
 
 @kernel
-def take(flow: int, first: int, size: int, flows: Ints, arrived: Ints, sim: Ints) -> None:
+def take(flow: int, first: int, size: int, flows: Ints, arrived: Ints) -> None:
     """A packet is there; with it, bytes may be complete up to the next hole."""
     wanted = flows[flow, RECEIVED]
     if first > wanted:
-        _set(flow, first, flows[flow, ARRIVED], flows, arrived, sim)
+        _set(flow, first, flows[flow, ARRIVED], flows, arrived)
     elif first == wanted:
-        wanted += size - sim[HEADER]
-        while wanted < flows[flow, POSTED] and _is_set(flow, wanted, flows[flow, ARRIVED], flows, arrived, sim):
-            _clear(flow, wanted, flows[flow, ARRIVED], flows, arrived, sim)
-            wanted += min(sim[PAYLOAD], flows[flow, POSTED] - wanted)
+        wanted += size - flows[flow, OVERHEAD]
+        while wanted < flows[flow, POSTED] and _is_set(flow, wanted, flows[flow, ARRIVED], flows, arrived):
+            _clear(flow, wanted, flows[flow, ARRIVED], flows, arrived)
+            wanted += min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - wanted)
         flows[flow, RECEIVED] = wanted
 
 
 @kernel
-def confirm(flow: int, upto: int, came: int, flows: Ints, arrived: Ints, sim: Ints) -> bool:
+def confirm(flow: int, upto: int, came: int, flows: Ints, arrived: Ints) -> bool:
     """All bytes before ``upto`` and the packet that begins with ``came`` are acknowledged; whether that is news."""
     acked, bits = flows[flow, ACKED], flows[flow, ARRIVED] + flows[flow, WORDS]
     news = upto > acked
     while acked < upto:
-        _clear(flow, acked, bits, flows, arrived, sim)
-        acked += min(sim[PAYLOAD], flows[flow, POSTED] - acked)
+        _clear(flow, acked, bits, flows, arrived)
+        acked += min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - acked)
     flows[flow, ACKED] = acked
-    if came > acked and not _is_set(flow, came, bits, flows, arrived, sim):
-        _set(flow, came, bits, flows, arrived, sim)
+    if came > acked and not _is_set(flow, came, bits, flows, arrived):
+        _set(flow, came, bits, flows, arrived)
         news = True
     flows[flow, NEXT_BYTE] = max(flows[flow, NEXT_BYTE], acked)
-    skip(flow, flows, arrived, sim)
+    skip(flow, flows, arrived)
     return bool(news)
 
 
 @kernel
-def skip(flow: int, flows: Ints, arrived: Ints, sim: Ints) -> None:
+def skip(flow: int, flows: Ints, arrived: Ints) -> None:
     """What is to be sent next is the next that is not acknowledged."""
     following, bits = flows[flow, NEXT_BYTE], flows[flow, ARRIVED] + flows[flow, WORDS]
-    while following < flows[flow, POSTED] and _is_set(flow, following, bits, flows, arrived, sim):
-        following += min(sim[PAYLOAD], flows[flow, POSTED] - following)
+    while following < flows[flow, POSTED] and _is_set(flow, following, bits, flows, arrived):
+        following += min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - following)
     flows[flow, NEXT_BYTE] = following
 
 
 @kernel
-def _place(flow: int, first: int, flows: Ints, sim: Ints) -> int:
+def _place(flow: int, first: int, flows: Ints) -> int:
     """Which bit of its string stands for the packet that begins with that byte."""
-    return int((first - flows[flow, BASE]) // sim[PAYLOAD] % (flows[flow, WORDS] * BITS))
+    return int((first - flows[flow, BASE]) // flows[flow, FULL_PAYLOAD] % (flows[flow, WORDS] * BITS))
 
 
 @kernel
-def _is_set(flow: int, first: int, bits: int, flows: Ints, arrived: Ints, sim: Ints) -> bool:
-    place = _place(flow, first, flows, sim)
+def _is_set(flow: int, first: int, bits: int, flows: Ints, arrived: Ints) -> bool:
+    place = _place(flow, first, flows)
     return bool(arrived[bits + (place >> 6)] >> (place & 63) & 1)
 
 
 @kernel
-def _set(flow: int, first: int, bits: int, flows: Ints, arrived: Ints, sim: Ints) -> None:
-    place = _place(flow, first, flows, sim)
+def _set(flow: int, first: int, bits: int, flows: Ints, arrived: Ints) -> None:
+    place = _place(flow, first, flows)
     arrived[bits + (place >> 6)] |= 1 << (place & 63)
 
 
 @kernel
-def _clear(flow: int, first: int, bits: int, flows: Ints, arrived: Ints, sim: Ints) -> None:
-    place = _place(flow, first, flows, sim)
+def _clear(flow: int, first: int, bits: int, flows: Ints, arrived: Ints) -> None:
+    place = _place(flow, first, flows)
     arrived[bits + (place >> 6)] &= ~(1 << (place & 63))

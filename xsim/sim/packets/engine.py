@@ -46,7 +46,7 @@ class Engine:
 
         control = settings.congestion
         self._run, self._law = run, compiled(control.law or _idle)
-        self._knobs = np.array(control.knobs(10**12 // settings.tick_ps), dtype=np.float64)
+        self._knobs = np.array(control.knobs(10**12 // settings.tick_ps, settings.payload_bytes), dtype=np.float64)
         self.links, self.chances, self.switches = wires.links, wires.chances, wires.switches
         self.flows, self.memory = flows, memory
         self.route, self.turns, self.members = route, turns, members
@@ -121,19 +121,30 @@ class Engine:
 
         return next_tick(self._rows, self._wheel, self._bucket, self._heap, self.sim)
 
+    def credits(self) -> Ints:
+        """Bytes of credit per link: what the transmitter has, and what is on its way to it."""
+        found = self.links[:, k.CREDITS].copy()
+        for link in np.flatnonzero(self.links[:, k.BUFFER]).tolist():
+            row = self.links[link, k.OWED]
+            while row >= 0:
+                found[link] += self._rows[row, k.SIZE]
+                row = self._rows[row, k.NEXT]
+        return found
+
     def _grow(self, count: int) -> None:
         """So many rows."""
         old = len(self._rows)
         if count <= old:
             return
-        rows = np.zeros((count, k.ROW_COLUMNS), dtype=np.int64)
-        rows[:old] = self._rows
-        rows[old:, k.NEXT] = np.append(np.arange(old + 1, count), self.sim[k.ROWS_FREE])
+        self._rows.resize((count, k.ROW_COLUMNS), refcheck=False)  # in place: two copies at once would be the peak
+        self._rows[old:, k.NEXT] = np.arange(old + 1, count + 1)
+        self._rows[-1, k.NEXT] = self.sim[k.ROWS_FREE]
         self.sim[k.ROWS_FREE] = old
         self.sim[k.ROWS_LEFT] += count - old
-        seen = np.zeros((count, self._seen.shape[1]), dtype=np.int64)
-        seen[:old] = self._seen
-        self._rows, self._seen, self._bucket = rows, seen, _wider(self._bucket, count)
+        self._seen.resize((count, self._seen.shape[1]), refcheck=False)
+        entries = self._bucket[:, : self.sim[k.LEFT]]
+        self._bucket = np.zeros((2, count), dtype=np.int64)
+        self._bucket[:, : self.sim[k.LEFT]] = entries
 
 
 def _wider(table: Ints, columns: int) -> Ints:
@@ -156,12 +167,9 @@ def _sim(settings: Settings, width: int) -> Ints:
         k.WIDTH: width,
         k.SCALE: 10**12 // tick_ps,
         k.BELOW: below_of(tick_ps),
-        k.PAYLOAD: settings.payload_bytes,
-        k.HEADER: settings.overhead_bytes,
         k.ACK_SIZE: settings.reply_bytes,
         k.PFC_SIZE: settings.pfc_bytes,
         k.ACK_EVERY: settings.ack_every,
-        k.PFC: settings.pfc,
         k.RESERVE: settings.reserve_bytes,
         k.RESUME_GAP: RESUME_GAP_BYTES,
         k.GAP_TIME: settings.nack_interval_ps // tick_ps,
