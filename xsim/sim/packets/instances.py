@@ -14,6 +14,7 @@ from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP, wires_of_fabric
+from xsim.sim.packets.reorder import make_room
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.wires import width_of
 from xsim.sim.traffic.compiled import Compiled
@@ -22,6 +23,7 @@ from xsim.sim.traffic.tally import Totals
 __all__ = ["Instances"]
 
 Ints = NDArray[np.int64]
+FAR_BYTES = 1 << 33  # more than any string of bits stands for
 
 
 class Instances:
@@ -63,6 +65,8 @@ class Instances:
         self._let_in(engine.route[block[:rows, k.WAY]])
         self._size_packets(block[:rows], compiled)
         self._tell_control(base, compiled)
+        words = make_room(block[:rows], _largest_bytes(compiled), self._settings, len(engine.arrived))
+        engine.arrived = np.append(engine.arrived, np.zeros(words - len(engine.arrived), dtype=np.int64))
         self._parties |= {base + rows + party: (handle, party) for party in range(compiled.parties)}
         engine.sim[k.UNFINISHED] += rows
         engine.followed()
@@ -197,3 +201,12 @@ class Instances:
                     told[k.TRIP], told[k.TRIP_BYTES], told[k.LINE_BITS] = trip, window, rate[0]
                     told[k.HOPS] = len(path)
                     told[k.WINDOW_BYTES] = window if windowed else 0
+
+
+def _largest_bytes(compiled: Compiled) -> Ints:
+    """On the wire, of each row the most that one round of it carries: in a cycle, that of its largest row."""
+    graph, largest = compiled.graph, np.minimum(compiled.size_bytes, FAR_BYTES)
+    for base in np.unique(graph.cycle_base[graph.cycle_len > 0]).tolist():
+        cycle = slice(base, base + int(graph.cycle_len[base]))
+        largest[cycle] = largest[cycle].max()
+    return largest * graph.wire_ppm // PPM + 1

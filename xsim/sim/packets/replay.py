@@ -13,6 +13,7 @@ from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import NEVER_PS
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.flows import Flows
+from xsim.sim.packets.reorder import make_room
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.wires import width_of, wires_of
 
@@ -76,6 +77,7 @@ def replay(graph: Graph, flows: Flows, settings: Settings) -> Outcome:
     table, route, turns, members = _flow_tables(flows, wires.links, settings)
     memory = _memory(flows, table, wires.links, settings)
     engine = Engine(wires, table, memory, route, turns, members, width_of(wires.links), settings)
+    engine.arrived = np.zeros(make_room(table, flows.size_bytes, settings), dtype=np.int64)
     starts = np.flatnonzero(flows.after < 0)
     starts = starts[np.argsort(flows.start_ps[starts], kind="stable")]
     engine.sim[k.UNFINISHED] = len(table)
@@ -137,6 +139,7 @@ def _check_empty(engine: Engine) -> None:
     received = engine.flows[:, k.RECEIVED]
     travelled = engine.flows[:, k.LAST_SIZE] > 0
     assert (received == engine.flows[:, k.POSTED])[travelled].all(), "a byte is missing"
+    assert not engine.arrived.any(), "a packet is kept that nobody waits for"
 
 
 def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Floats:
