@@ -144,7 +144,8 @@ def _summarise(found: Times, wall_s: float) -> None:
     if not len(took_ps):
         print("no flows")
         return
-    figures = (took_ps.mean(), _part(took_ps, 0.5), _part(took_ps, 0.99), took_ps.max(), found.end_ps.max())
+    makespan_ps = found.end_ps.max() - found.start_ps.min()
+    figures = (took_ps.mean(), _part(took_ps, 0.5), _part(took_ps, 0.99), took_ps.max(), makespan_ps)
     print_table(names, [[str(len(took_ps)), *(f"{x / PS_PER_US:.3f}" for x in figures), f"{wall_s:.2f}"]], names)
 
 

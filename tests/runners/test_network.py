@@ -74,6 +74,12 @@ def test_completion_times_are_written(tmp_path: Path, network: str, capsys: pyte
     assert figures.replace(" ", "").startswith("|3|10.384|10.384|10.384|10.384|31.652|")
 
 
+def test_the_makespan_counts_from_the_first_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    replayed(tmp_path, STAR, STARTED.replace("0.0", "2.0"), "network=analytic")
+
+    assert capsys.readouterr().out.splitlines()[2].split("|")[6].strip() == "11.384"
+
+
 def test_packets_end_with_their_last_acknowledgement(tmp_path: Path) -> None:
     """100 packets of 83 ns and one more behind them at the switch, then an acknowledgement of 4 ns: twice 2 us."""
     rows = replayed(tmp_path, STAR, RING)
@@ -208,7 +214,7 @@ def test_a_long_replay_says_how_far_it_is(
         (["topology=net", "flows=ring", "network=flow", "exact=true"], "error: exact = 'true': network=flow knows no"),
         (
             ["topology=lossy", "flows=ring"],
-            "error: flows = (0, 1, 2): packets were lost that nobody asks for again; set",
+            "error: flows = (1, 2, 3): packets were lost that nobody asks for again; set",
         ),
         (["topology=tree", "flows=barrier"], "error: barrier flow 3 = 'after 2 others': among packets, a flow waits"),
         (

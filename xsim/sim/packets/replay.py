@@ -82,9 +82,9 @@ def replay(graph: Graph, flows: Flows, settings: Settings) -> Outcome:
     engine.post(k.START, starts, flows.start_ps[starts] // tick_ps)
     answer = engine.run(NEVER_PS)
     if answer == k.LOST_HOPE:
-        raise _gave_up(int(engine.sim[k.GAVE_UP]), table, settings)
+        raise _gave_up(int(engine.sim[k.GAVE_UP]), flows, table, settings)
     if engine.sim[k.UNFINISHED]:
-        raise _stuck(table, wires.links)
+        raise _stuck(graph, flows, table, wires.links)
     _check_empty(engine)
     return _outcome(engine, tick_ps)
 
@@ -109,21 +109,21 @@ def _outcome(engine: Engine, tick_ps: int) -> Outcome:
     )
 
 
-def _gave_up(flow: int, table: Ints, settings: Settings) -> SpecError:
+def _gave_up(flow: int, flows: Flows, table: Ints, settings: Settings) -> SpecError:
     problem = f"its sender has gone back {settings.retries} times in a row to byte {table[flow, k.ACKED]}"
-    return SpecError(f"flows[{flow}]", "lost", problem, "mend its links, or allow more retries or a longer retry_ps")
+    (name,) = flows.names(np.array([flow]))
+    return SpecError(f"flow {name}", "lost", problem, "mend its links, or allow more retries or a longer retry_ps")
 
 
-def _stuck(table: Ints, links: Ints) -> SpecError:
+def _stuck(graph: Graph, flows: Flows, table: Ints, links: Ints) -> SpecError:
     """Nothing is under way any more, and flows are unfinished."""
-    flows, paused = np.flatnonzero(table[:, k.STATE] != k.FINISHED), np.flatnonzero(links[:, k.PAUSED])
-    if len(paused):
-        where = f"they wait for one another: links {short(tuple(paused.tolist()))} are paused for good"
-        return SpecError(
-            "flows", tuple(flows.tolist()), where, "give switches more memory, or take ways without a circle"
-        )
+    unfinished = flows.names(np.flatnonzero(table[:, k.STATE] != k.FINISHED))
+    paused = [graph.link_name(link) for link in np.flatnonzero(links[:, k.PAUSED]).tolist()]
+    if paused:
+        where = f"they wait for one another: links {short(paused)} are paused for good"
+        return SpecError("flows", unfinished, where, "give switches more memory, or take ways without a circle")
     where = "packets were lost that nobody asks for again"
-    return SpecError("flows", tuple(flows.tolist()), where, "set retry_ps, so that senders go back by themselves")
+    return SpecError("flows", unfinished, where, "set retry_ps, so that senders go back by themselves")
 
 
 def _check_empty(engine: Engine) -> None:
