@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
+from xsim.sim.contracts import LinkCounts, LinkSamples
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
+from xsim.sim.packets.counts import counts_of
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.fabric_wires import wires_of_fabric
+from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.wires import width_of
 from xsim.sim.traffic.compiled import Compiled
@@ -40,6 +43,7 @@ class Instances:
         memory = np.zeros((0, k.OWN + control.remembers if control.law else 0))
         self._engine = Engine(wires, flows, memory, nothing, nothing, nothing, width_of(wires.links), settings)
         self._fabric, self._settings = fabric, settings
+        self._sampler = Sampler(settings.sample_ps, settings.tick_ps, len(wires.links), "network.sample")
         self._used = 0
         self._let: Ints = np.zeros(len(fabric.links), dtype=np.int64)  # flows that begin at each port, so far
         self._capacity = self._let.copy()  # of each port's list of flows
@@ -77,7 +81,7 @@ class Instances:
         None after ``LONGEST_PS``: slow links have packets without end.
         """
         engine = self._engine
-        while (answer := engine.run(min(until_ps, LONGEST_PS))) == k.GROW:
+        while (answer := self._sampler.run(engine, min(until_ps, LONGEST_PS))) == k.GROW:
             self._empty_log()
         if answer == k.LOST_HOPE or (answer == k.IDLE and not engine.sim[k.ENDED] and self._stuck()):
             problem, fix = "packets wait for one another, or were lost for good", "give switches more memory"
@@ -96,6 +100,17 @@ class Instances:
         totals.link_busy_ps += self._engine.links[:, k.BUSY]
         totals.flows.update(self._durations)
         return totals
+
+    def counts(self) -> LinkCounts:
+        """What packets did on the links, so far."""
+        flows = self._engine.flows[: self._used]
+        row = flows[:, k.ROUNDS] > 0  # and no party, which has no way
+        first = self._engine.route[flows[row, k.WAY]]
+        return counts_of(self._engine.links, first, flows[row, k.GO_BACKS], self._settings.tick_ps)
+
+    def samples(self) -> LinkSamples | None:
+        """The links over time, so far."""
+        return self._sampler.found(self._engine)
 
     def _look_ahead(self) -> None:
         tick = self._engine.next_tick()

@@ -42,6 +42,7 @@ class Settings:
             ns-3 model: if the last packet of a flow is lost, that is an error.
         retries: How often it does so in a row before that is an error.
         completion: When a flow has ended for those that wait for it: at its last acknowledgement, or its last byte.
+        sample_ps: How far apart the instants are at which the links are looked at; None: they are not.
         seed: Of the chances of marks and losses.
     """
 
@@ -62,6 +63,7 @@ class Settings:
     retry_ps: int | None = None
     retries: int = 7
     completion: Literal["sender", "receiver"] = "sender"
+    sample_ps: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -75,6 +77,9 @@ class Settings:
                 raise SpecError(name, getattr(self, name), "it is not positive", "choose at least 1")
         if self.retry_ps is not None and self.retry_ps < self.tick_ps:
             raise SpecError("retry_ps", self.retry_ps, "it is less than a tick", f"choose at least {self.tick_ps}")
+        if self.sample_ps is not None and (self.sample_ps < 1 or self.sample_ps % self.tick_ps):
+            problem, fix = "it is no whole number of the clock's ticks", f"choose a multiple of {self.tick_ps} ps"
+            raise SpecError("sample", f"{self.sample_ps} ps", problem, fix)
         for name in ("reserve_bytes", "headroom", "seed", "retries"):
             if getattr(self, name) < 0:
                 raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
