@@ -122,14 +122,15 @@ class Engine:
         old = len(self._rows)
         if count <= old:
             return
-        rows = np.zeros((count, k.ROW_COLUMNS), dtype=np.int64)
-        rows[:old] = self._rows
-        rows[old:, k.NEXT] = np.append(np.arange(old + 1, count), self.sim[k.ROWS_FREE])
+        self._rows.resize((count, k.ROW_COLUMNS), refcheck=False)  # in place: two copies at once would be the peak
+        self._rows[old:, k.NEXT] = np.arange(old + 1, count + 1)
+        self._rows[-1, k.NEXT] = self.sim[k.ROWS_FREE]
         self.sim[k.ROWS_FREE] = old
         self.sim[k.ROWS_LEFT] += count - old
-        seen = np.zeros((count, self._seen.shape[1]), dtype=np.int64)
-        seen[:old] = self._seen
-        self._rows, self._seen, self._bucket = rows, seen, _wider(self._bucket, count)
+        self._seen.resize((count, self._seen.shape[1]), refcheck=False)
+        entries = self._bucket[:, : self.sim[k.LEFT]]
+        self._bucket = np.zeros((2, count), dtype=np.int64)
+        self._bucket[:, : self.sim[k.LEFT]] = entries
 
 
 def _wider(table: Ints, columns: int) -> Ints:
