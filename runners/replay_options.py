@@ -37,8 +37,18 @@ KEYS: Mapping[str, str] = {
     "sample": "of packets: how far apart the instants are at which queues and rates are noted for tables=, as 1us",
 }
 _OF_PACKETS = ("congestion", "completion", "exact", "sample")
-# Of the settings, what other keys set.
-_OWN_KEYS = ("tick_ps", "payload_bytes", "header_bytes", "completion", "seed", "congestion", "ecn", "sample_ps")
+_OWN_KEYS = (  # of the settings, what other keys set
+    "tick_ps",
+    "payload_bytes",
+    "header_bytes",
+    "scale_up_payload_bytes",
+    "scale_up_header_bytes",
+    "completion",
+    "seed",
+    "congestion",
+    "ecn",
+    "sample_ps",
+)
 _NEEDED = ("topology", "flows")
 _LARGEST = {"payload": 2**20, "header": 10_000, "seed": 10**9}
 _WORDS: Mapping[str, object] = {"true": True, "false": False, "null": None}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from xsim.families import FAMILIES, names
+from xsim.families import FAMILIES, INSIDE, names
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -145,8 +145,9 @@ def test_every_kind_of_command_is_covered() -> None:
     assert [c for c in COMMANDS if not c.startswith(kinds)] == []
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *INSIDE])
 def test_every_member_is_in_the_table(family: str) -> None:
-    (row,) = re.findall(rf"^\| `{family}` \| ([^|]*) \|", README, re.MULTILINE)
+    place = f"{INSIDE[family]}.{family}" if family in INSIDE else family
+    (row,) = re.findall(rf"^\| `{re.escape(place)}` \| ([^|]*) \|", README, re.MULTILINE)
 
     assert sorted(re.findall(r"`(\w+)`", row)) == list(names(family))

@@ -84,10 +84,15 @@ class Sender:
             window = max(1, window * self.rate // self.line_rate)
         return self.next_byte - self.acked >= window
 
+    @property
+    def next_size(self) -> int:
+        payload = min(self.settings.payload_bytes, self.bytes_left)
+        return payload + self.settings.header_bytes + self._extra_bytes
+
     def next_packet(self) -> Packet:
         settings, now = self.settings, self.clock.now
         payload = min(settings.payload_bytes, self.bytes_left)
-        size = payload + settings.header_bytes + self._extra_bytes
+        size = self.next_size
         packet = Packet(Kind.DATA, size, self.number, self.next_byte, payload, deque(self.flow.path[1:]), sent=now)
         self.next_byte += payload
         self.last_size = size
@@ -142,9 +147,10 @@ class Sender:
 class Turns:
     """What waits for a link out of a host: acknowledgements first, then the flows, each a packet in its turn.
 
-    A pause stops both. The scan begins behind the flow that was served last and takes the first that may send. Finished
-    flows stay in the list, and in the count of turns, until a scan passes over one: then all behind it that have
-    finished leave, too, and only the number of the flow that is served is corrected.
+    A pause stops both, and so does a want of credit for the one whose turn it is. The scan begins behind the flow that
+    was served last and takes the first that may send. Finished flows stay in the list, and in the count of turns, until
+    a scan passes over one: then all behind it that have finished leave, too, and only the number of the flow that is
+    served is corrected.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -161,11 +167,14 @@ class Turns:
 
     def next_packet(self) -> Packet | None:
         if not self.port.paused and self.acks:
-            return self.acks.popleft()
+            return self.acks.popleft() if self.port.spend(self.acks[0].size) else None
         sender = self._next_sender()
         if sender is None:
             self._sleep()
             return None
+        if not self.port.spend(sender.next_size):
+            return None
+        self._served = self._senders.index(sender)
         return sender.next_packet()
 
     def available_from(self, tick: int) -> None:
@@ -189,8 +198,6 @@ class Turns:
                 leaving = min(leaving, turn)
         if leaving < count:
             self._senders = senders[:leaving] + [sender for sender in senders[leaving:] if not sender.finished]
-        if chosen is not None:
-            self._served = self._senders.index(chosen)
         return chosen
 
     def _sleep(self) -> None:

@@ -132,8 +132,10 @@ class _Network:
         elif packet.way:
             self._switches[end].forward(packet, link, self.ports[link])
         elif packet.kind is Kind.DATA:
+            self.ports[link].leave(packet.size)
             self._receive(packet)
         else:
+            self.ports[link].leave(packet.size)
             self._acknowledge(packet)
 
     # --- flows ---

@@ -52,6 +52,8 @@ class PacketSettings:
         ack_bytes: Least size of an acknowledgement.
         ack_every: A receiver acknowledges when so many bytes are new to the sender, and the last byte always.
         headroom: Bytes kept per port for what is under way when it pauses: so many times bandwidth times delay.
+        credit: Of directed links that work by credit the bytes of the buffer at their end; what comes over the others
+            is in the memory of the switch.
         marking: By the bit/s of a port; one that is not listed takes that of the next slower, or of the slowest.
         window_bytes: Most that a flow at line rate has in flight: "path" is what its own path holds at the rate of its
             slowest link in one round trip without queues; None is unlimited.
@@ -74,6 +76,7 @@ class PacketSettings:
     pfc_bytes: int = 43
     ack_every: int = 1
     pfc: bool = True
+    credit: Mapping[int, int] = field(default_factory=dict)
     buffer_bytes: int = 32 << 20
     reserve_bytes: int = 4096
     headroom: int = 3

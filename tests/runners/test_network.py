@@ -97,7 +97,7 @@ def test_packets_end_with_their_last_acknowledgement(tmp_path: Path) -> None:
 def test_packets_can_be_told_otherwise(tmp_path: Path) -> None:
     """To the last byte at the receiver, in picoseconds, without pauses, and under another congestion control. The
     second flow begins behind the acknowledgement of the first."""
-    rows = replayed(tmp_path, STAR, RING, "completion=receiver", "exact=false", "network.pfc=false")
+    rows = replayed(tmp_path, STAR, RING, "completion=receiver", "exact=false", "network.flow_control=none")
     marked = replayed(tmp_path, STAR, STARTED, "congestion=dctcp", "congestion.least_mbps=100")
 
     assert [row["fct_ns"] for row in rows] == ["10467.840", "10472.640", "10467.840"]
@@ -266,7 +266,10 @@ def test_a_long_replay_says_how_far_it_is(
             ["topology=net", "flows=ring", "congestion=dcqcn", "congestion.step_mbps=-5"],
             "error: congestion.step_mbps = -5: it is negative; choose at least 0",
         ),
-        (["topology=net", "flows=ring", "network.pfc=2"], "error: network.pfc = 2: this option does not take it"),
+        (
+            ["topology=net", "flows=ring", "network.flow_control=pfc"],
+            "error: network.flow_control = 'pfc': this option does not",
+        ),
         (["topology=net", "flows=ring", "network.seed=2"], "error: network.seed = 2: it is no option of its own"),
         (["topology=net", "flows=ring", "exact=1"], "error: exact = '1': there is no such option; choose one of true"),
         (["topology=net", "flows=ring", "network=flow", "exact=true"], "error: exact = 'true': network=flow knows no"),

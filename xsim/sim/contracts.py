@@ -244,5 +244,5 @@ class CongestionControl(Protocol):
     def marking(self, bits_per_s: int) -> Marking | None:
         """How it wants a port of that rate to mark; None: not at all."""
 
-    def knobs(self, ticks_per_s: int) -> tuple[float, ...]:
-        """The parameters as the law wants them, times in ticks."""
+    def knobs(self, ticks_per_s: int, payload_bytes: int) -> tuple[float, ...]:
+        """The parameters as the law wants them, times in ticks; a full packet carries ``payload_bytes``."""

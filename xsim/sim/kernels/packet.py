@@ -18,6 +18,10 @@ from xsim.sim.kernels.packet_columns import (
     ACKED,
     ALARM,
     ALARMED,
+    BUFFER,
+    CREDIT,
+    CREDIT_CALL,
+    CREDITS,
     DATA,
     ENDED,
     EVENTS,
@@ -38,6 +42,7 @@ from xsim.sim.kernels.packet_columns import (
     LOST_HOPE,
     MARGIN,
     NACK,
+    NO_CALL,
     NOW,
     PAUSE,
     PAUSED,
@@ -47,6 +52,7 @@ from xsim.sim.kernels.packet_columns import (
     RETRY,
     ROWS_LEFT,
     SERIAL,
+    SIZE,
     START,
     STATE,
     TIME,
@@ -57,6 +63,7 @@ from xsim.sim.kernels.packet_columns import (
     WAY,
 )
 from xsim.sim.kernels.packet_control import Law, advise
+from xsim.sim.kernels.packet_credit import give_back
 from xsim.sim.kernels.packet_flow import begin, release
 from xsim.sim.kernels.packet_host import acknowledge, receive, retry
 from xsim.sim.kernels.packet_link import busy, chance
@@ -105,7 +112,10 @@ def run(
         if kind <= NACK:
             hop = rows[row, HOP]
             link, out = route[hop], route[hop + 1]
-            if chances[link, LOSS] > 0.0 and chance(link, links) < chances[link, LOSS]:
+            lost = chances[link, LOSS] > 0.0 and chance(link, links) < chances[link, LOSS]
+            if (lost or out < 0) and links[link, BUFFER] > 0:
+                give_back(rows[row, SIZE], link, rows, links, wheel, heap, sim)
+            if lost:
                 links[link, LOST] += 1
                 recycle(row, rows, sim)
             elif out >= 0:
@@ -153,7 +163,7 @@ def run(
         subject = rows[row, FLOW]
         recycle(row, rows, sim)
         if kind <= WAKE:
-            if _port_wakes(row, kind, subject, links, sim) and not busy(subject, links, sim):
+            if _port_wakes(row, kind, subject, rows, links, sim) and not busy(subject, links, sim):
                 serve(subject, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
         elif kind == START:
             begin(
@@ -189,7 +199,7 @@ def run(
 
 
 @kernel
-def _port_wakes(row: int, kind: int, link: int, links: Ints, sim: Ints) -> bool:
+def _port_wakes(row: int, kind: int, link: int, rows: Ints, links: Ints, sim: Ints) -> bool:
     """Note what has happened to the port; whether it may have become able to send."""
     if kind == FREE:
         links[link, FREE_SET] = 0
@@ -197,6 +207,9 @@ def _port_wakes(row: int, kind: int, link: int, links: Ints, sim: Ints) -> bool:
         if links[link, WAKE_ROW] != row:
             return False
         links[link, WAKE_ROW] = -1
+    elif kind == CREDIT:
+        links[link, CREDIT_CALL] = NO_CALL
+        links[link, CREDITS] += rows[row, SIZE]
     elif kind == PAUSE:
         if links[link, PAUSED] == 0:
             links[link, PAUSED], links[link, PAUSED_SINCE] = 1, sim[NOW]

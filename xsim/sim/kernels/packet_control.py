@@ -15,6 +15,7 @@ from xsim.sim.kernels.packet_columns import (
     BELOW,
     FLOW,
     FLOW_RATE,
+    INSIDE,
     ISSUED,
     KIND,
     LAST_SIZE,
@@ -103,6 +104,8 @@ def _pace(
 @kernel
 def expect_reply(flow: int, rows: Ints, flows: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Let the sender go back if nothing comes for so long from now; an event entered before is moved when it is due."""
+    if flows[flow, INSIDE]:
+        return
     number = sim[ISSUED]
     sim[ISSUED] = number + 1
     flows[flow, RETRY_AT], flows[flow, RETRY_NUMBER] = sim[NOW] + sim[RETRY_TIME], number

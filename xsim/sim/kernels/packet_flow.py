@@ -31,6 +31,7 @@ from xsim.sim.kernels.packet_columns import (
     FOLLOWERS,
     FOLLOWERS_END,
     IN_TURN,
+    INSIDE,
     KIND,
     LOGGED,
     NOW,
@@ -117,7 +118,7 @@ def begin(
     flows[flow, POSTED] += flows[flow, CARRIES]
     if flows[flow, IN_TURN] == 0:
         flows[flow, IN_TURN], flows[flow, FLOW_RATE] = 1, links[link, RATE]
-        if sim[CONTROLLED]:
+        if sim[CONTROLLED] and flows[flow, INSIDE] == 0:
             advise(law, BEGIN, flow, 0, False, seen[0], link, rows, links, flows, state, knobs, wheel, heap, sim)
         turns[links[link, FLOWS_AT] + links[link, FLOWS_HERE]] = flow
         links[link, FLOWS_HERE] += 1

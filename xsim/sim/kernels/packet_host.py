@@ -22,8 +22,8 @@ from xsim.sim.kernels.packet_columns import (
     GAVE_UP,
     GO_BACKS,
     HEAD,
-    HEADER,
     HOP,
+    INSIDE,
     KIND,
     KINDS,
     MARKED,
@@ -32,6 +32,7 @@ from xsim.sim.kernels.packet_columns import (
     NEXT_BYTE,
     NOW,
     NUMBER,
+    OVERHEAD,
     PAUSED,
     POSTED,
     RECEIVED,
@@ -51,6 +52,7 @@ from xsim.sim.kernels.packet_columns import (
     WAY_BACK,
 )
 from xsim.sim.kernels.packet_control import Law, advise, expect_reply
+from xsim.sim.kernels.packet_credit import may_send
 from xsim.sim.kernels.packet_flow import complete, settle
 from xsim.sim.kernels.packet_link import append, busy, transmit
 from xsim.sim.kernels.packet_port import prompt
@@ -79,17 +81,23 @@ def receive(
     heap: Ints,
     sim: Ints,
 ) -> None:
-    """A data packet has reached its host; an acknowledgement takes its row."""
+    """A data packet has reached its host; an acknowledgement takes its row if the flow has any."""
     flow, first = rows[row, FLOW], rows[row, NUMBER]
     wanted, kind = flows[flow, RECEIVED], ACK
     if first == wanted:
-        wanted += rows[row, SIZE] - sim[HEADER]
+        wanted += rows[row, SIZE] - flows[flow, OVERHEAD]
         flows[flow, RECEIVED] = wanted
         if wanted == flows[flow, POSTED]:
             flows[flow, RECEIVER_END] = sim[NOW]
             if sim[AT_RECEIVER]:
                 complete(flow, rows, links, flows, route, members, ended, log, wheel, heap, sim)
+            if flows[flow, INSIDE]:
+                flows[flow, ACKED] = wanted
+                settle(flow, flows, sim)
         elif wanted < flows[flow, MILESTONE]:
+            recycle(row, rows, sim)
+            return
+        if flows[flow, INSIDE]:
             recycle(row, rows, sim)
             return
         flows[flow, MILESTONE] = wanted + sim[ACK_EVERY]
@@ -105,7 +113,12 @@ def receive(
     rows[row, KIND] = kind | (rows[row, KIND] & MARKED)
     rows[row, NUMBER], rows[row, SIZE], rows[row, HOP] = wanted, sim[ACK_SIZE], flows[flow, WAY_BACK]
     out = route[flows[flow, WAY_BACK]]
-    if links[out, HEAD] < 0 and links[out, PAUSED] == 0 and not busy(out, links, sim):
+    if (
+        links[out, HEAD] < 0
+        and links[out, PAUSED] == 0
+        and not busy(out, links, sim)
+        and may_send(sim[ACK_SIZE], out, rows, links, wheel, heap, sim)
+    ):
         transmit(row, out, rows, links, wheel, heap, sim)
     else:
         append(row, out, rows, links)
@@ -149,7 +162,7 @@ def acknowledge(
         flows[flow, NEXT_BYTE] = flows[flow, ACKED]
         flows[flow, GO_BACKS] += 1
     link = route[flows[flow, WAY]]
-    if sim[CONTROLLED]:
+    if sim[CONTROLLED] and flows[flow, INSIDE] == 0:
         marked, acked = (rows[row, KIND] & MARKED) != 0, rows[row, NUMBER]
         advise(law, FEEDBACK, flow, acked, marked, seen[row], link, rows, links, flows, state, knobs, wheel, heap, sim)
     recycle(row, rows, sim)

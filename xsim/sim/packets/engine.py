@@ -45,7 +45,7 @@ class Engine:
 
         control = settings.congestion
         self._run, self._law = run, compiled(control.law or _idle)
-        self._knobs = np.array(control.knobs(10**12 // settings.tick_ps), dtype=np.float64)
+        self._knobs = np.array(control.knobs(10**12 // settings.tick_ps, settings.payload_bytes), dtype=np.float64)
         self.links, self.chances, self.switches = wires.links, wires.chances, wires.switches
         self.flows, self.memory = flows, memory
         self.route, self.turns, self.members = route, turns, members
@@ -117,6 +117,16 @@ class Engine:
 
         return next_tick(self._rows, self._wheel, self._bucket, self._heap, self.sim)
 
+    def credits(self) -> Ints:
+        """Bytes of credit per link: what the transmitter has, and what is on its way to it."""
+        found = self.links[:, k.CREDITS].copy()
+        for link in np.flatnonzero(self.links[:, k.BUFFER]).tolist():
+            row = self.links[link, k.OWED]
+            while row >= 0:
+                found[link] += self._rows[row, k.SIZE]
+                row = self._rows[row, k.NEXT]
+        return found
+
     def _grow(self, count: int) -> None:
         """So many rows."""
         old = len(self._rows)
@@ -153,12 +163,9 @@ def _sim(settings: Settings, width: int) -> Ints:
         k.WIDTH: width,
         k.SCALE: 10**12 // tick_ps,
         k.BELOW: below_of(tick_ps),
-        k.PAYLOAD: settings.payload_bytes,
-        k.HEADER: settings.overhead_bytes,
         k.ACK_SIZE: settings.reply_bytes,
         k.PFC_SIZE: settings.pfc_bytes,
         k.ACK_EVERY: settings.ack_every,
-        k.PFC: settings.pfc,
         k.RESERVE: settings.reserve_bytes,
         k.RESUME_GAP: RESUME_GAP_BYTES,
         k.GAP_TIME: settings.nack_interval_ps // tick_ps,

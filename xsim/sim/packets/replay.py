@@ -123,18 +123,22 @@ def _gave_up(flow: int, flows: Flows, table: Ints, settings: Settings) -> SpecEr
 def _stuck(graph: Graph, flows: Flows, table: Ints, links: Ints) -> SpecError:
     """Nothing is under way any more, and flows are unfinished."""
     unfinished = flows.names(np.flatnonzero(table[:, k.STATE] != k.FINISHED))
-    paused = [graph.link_name(link) for link in np.flatnonzero(links[:, k.PAUSED]).tolist()]
-    if paused:
-        where = f"they wait for one another: links {short(paused)} are paused for good"
-        return SpecError("flows", unfinished, where, "give switches more memory, or take ways without a circle")
+    held = {"paused": links[:, k.PAUSED] != 0, "without credit": links[:, k.CREDIT_CALL] == k.NEXT_CALL}
+    for what, which in held.items():
+        if which.any():
+            named = short([graph.link_name(link) for link in np.flatnonzero(which).tolist()])
+            where = f"they wait for one another: links {named} are {what} for good"
+            fix = "give switches more memory, or take ways without a circle"
+            return SpecError("flows", unfinished, where, fix)
     where = "packets were lost that nobody asks for again"
     return SpecError("flows", unfinished, where, "set retry_ps, so that senders go back by themselves")
 
 
 def _check_empty(engine: Engine) -> None:
-    """What was sent is received, and nothing is held anywhere."""
+    """What was sent is received, nothing is held anywhere, and all credit is with the transmitters or on its way."""
     held = engine.links[:, [k.BACKLOG, k.TAKEN, k.OVER, k.PAUSING, k.PAUSED]]
     assert not held.any(), "a buffer is not empty"
+    assert (engine.credits() == engine.links[:, k.BUFFER]).all(), "credit is missing"
     assert not engine.switches[:, k.SHARED].any(), "a pool is not empty"
     received = engine.flows[:, k.RECEIVED]
     travelled = engine.flows[:, k.LAST_SIZE] > 0
@@ -150,15 +154,16 @@ def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Float
     scale = 10**12 // settings.tick_ps
     rate, travels = links[flows.path, k.RATE], np.diff(flows.path_ptr) > 0
     hop = 2 * links[flows.path, k.DELAY] + settings.payload_bytes * 8 * scale / rate
-    trip = int(np.add.reduceat(hop, flows.path_ptr[:-1][travels]).max())
+    trip = max(1, int(np.add.reduceat(hop, flows.path_ptr[:-1][travels]).max()))
     slowest = np.minimum.reduceat(rate, flows.path_ptr[:-1][travels])
-    window = trip * slowest // (8 * scale)
+    window = np.maximum(1, trip * slowest // (8 * scale))
     if settings.window in ("bdp", "follows") or (settings.window == "auto" and control.windowed):
-        table[travels, k.WINDOW] = np.maximum(1, window)
+        table[travels, k.WINDOW] = window
     if control.law:
         memory[:, k.TRIP] = trip
         memory[travels, k.TRIP_BYTES] = window
         memory[travels, k.LINE_BITS] = rate[flows.path_ptr[:-1][travels]]
+        memory[:, k.HOPS] = np.diff(flows.path_ptr)
         memory[:, k.WINDOW_BYTES] = table[:, k.WINDOW]
     return memory
 
@@ -173,6 +178,7 @@ def _flow_tables(flows: Flows, links: Ints, settings: Settings) -> tuple[Ints, I
     table[:, k.CARRIES] = flows.size_bytes
     table[flows.after < 0, k.STATE] = k.UNDER_WAY
     table[:, [k.SENDER_END, k.RECEIVER_END, k.GAP, k.BEGAN]] = -1
+    table[:, k.FULL_PAYLOAD], table[:, k.OVERHEAD] = settings.payload_bytes, settings.overhead_bytes
     table[:, k.MILESTONE] = settings.ack_every
     table[:, k.CYCLE] = np.arange(count)
     table[:, [k.CYCLE_LEN, k.ROUNDS]] = 1
