@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
+from xsim.sim.contracts import LinkCounts, LinkSamples
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
+from xsim.sim.packets.counts import counts_of
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP, wires_of_fabric
 from xsim.sim.packets.reorder import make_room
+from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.wires import width_of
 from xsim.sim.traffic.compiled import Compiled
@@ -42,6 +45,7 @@ class Instances:
         memory = np.zeros((0, k.OWN + control.remembers if control.law else 0))
         self._engine = Engine(wires, flows, memory, nothing, nothing, nothing, width_of(wires.links), settings)
         self._fabric, self._settings = fabric, settings
+        self._sampler = Sampler(settings.sample_ps, settings.tick_ps, len(wires.links), "network.sample")
         kinds = np.array([link.kind for link in fabric.links])
         self._scale_up, self._inside = kinds == SCALE_UP, np.isin(kinds, INSIDE_HOSTS)
         self._used = 0
@@ -84,7 +88,7 @@ class Instances:
         None after ``LONGEST_PS``: slow links have packets without end.
         """
         engine = self._engine
-        while (answer := engine.run(min(until_ps, LONGEST_PS))) == k.GROW:
+        while (answer := self._sampler.run(engine, min(until_ps, LONGEST_PS))) == k.GROW:
             self._empty_log()
         if answer == k.LOST_HOPE or (answer == k.IDLE and not engine.sim[k.ENDED] and self._stuck()):
             problem, fix = "packets wait for one another, or were lost for good", "give switches more memory"
@@ -103,6 +107,17 @@ class Instances:
         totals.link_busy_ps += self._engine.links[:, k.BUSY]
         totals.flows.update(self._durations)
         return totals
+
+    def counts(self) -> LinkCounts:
+        """What packets did on the links, so far."""
+        flows = self._engine.flows[: self._used]
+        row = flows[:, k.ROUNDS] > 0  # and no party, which has no way
+        first = self._engine.route[flows[row, k.WAY]]
+        return counts_of(self._engine.links, first, flows[row, k.GO_BACKS], self._settings.tick_ps)
+
+    def samples(self) -> LinkSamples | None:
+        """The links over time, so far."""
+        return self._sampler.found(self._engine)
 
     def _look_ahead(self) -> None:
         tick = self._engine.next_tick()

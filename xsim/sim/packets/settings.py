@@ -58,6 +58,7 @@ class Settings:
             ns-3 model: if the last packet of a flow is lost, that is an error.
         retries: How often it does so in a row before that is an error.
         completion: When a flow has ended for those that wait for it: at its last acknowledgement, or its last byte.
+        sample_ps: How far apart the instants are at which the links are looked at; None: they are not.
         seed: Of the chances of marks and losses.
     """
 
@@ -82,6 +83,7 @@ class Settings:
     retry_ps: int | None = None
     retries: int = 7
     completion: Literal["sender", "receiver"] = "sender"
+    sample_ps: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -106,6 +108,9 @@ class Settings:
         if self.selective and self.ack_every > 1:
             problem, fix = "a selective receiver acknowledges every packet", "leave it at 1"
             raise SpecError("ack_every", self.ack_every, problem, fix)
+        if self.sample_ps is not None and (self.sample_ps < 1 or self.sample_ps % self.tick_ps):
+            problem, fix = "it is no whole number of the clock's ticks", f"choose a multiple of {self.tick_ps} ps"
+            raise SpecError("sample", f"{self.sample_ps} ps", problem, fix)
         for name in ("reserve_bytes", "headroom", "seed", "retries"):
             if getattr(self, name) < 0:
                 raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
