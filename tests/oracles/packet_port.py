@@ -44,6 +44,7 @@ class Packet:
     way: Directed links that are still ahead of it.
     came_by: The link by which it came to the switch that holds it.
     marked: Met congestion; an acknowledgement repeats what the data packet met, and its stamps and time of sending.
+    came: Of an acknowledgement, the first byte of the packet that it is for.
     """
 
     kind: Kind
@@ -56,6 +57,7 @@ class Packet:
     marked: bool = False
     sent: int = 0
     stamps: list[Stamp] = field(default_factory=list)
+    came: int = -1
 
 
 class Port:

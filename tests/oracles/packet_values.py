@@ -67,6 +67,8 @@ class PacketSettings:
         round_trip_ps: What congestion control takes for the round trip time without queues.
         routes_by_start: Flows of one pair of hosts take their paths in the order in which they start, not in which they
             are listed: the reference numbers source ports so.
+        selective: A receiver keeps what comes early and acknowledges each packet by itself; it never asks.
+        ahead_packets: Then a sender has no more packets than this under way, from its first unacknowledged byte on.
         nack_interval_ps: A receiver asks for the same missing byte not more often than this.
         retransmit_ps: A sender goes back after so long without progress; None is never, as in the reference.
         retries: How often in a row before it gives up.
@@ -92,6 +94,8 @@ class PacketSettings:
     window_follows_rate: bool = False
     round_trip_ps: int = 0
     routes_by_start: bool = True
+    selective: bool = False
+    ahead_packets: int = 4096
     nack_interval_ps: int = 500_000_000
     retransmit_ps: int | None = None
     retries: int = 7

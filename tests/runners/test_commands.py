@@ -151,6 +151,7 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
     (detail,) = (folder / "here" / "run" / "detail").iterdir()
     assert sorted(path.name for path in detail.iterdir()) == [
         "collectives.parquet",
+        "completion.parquet",
         "exchanges.parquet",
         "links.parquet",
         "operators.parquet",

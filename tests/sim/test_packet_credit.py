@@ -83,7 +83,7 @@ def test_a_switch_that_is_mute_neither_pauses_nor_marks() -> None:
     graph, flows = incast(8, 500_000)
     settings = Settings(buffer_bytes=700_000, ecn={10**9: Marking(0, 0, 1.0)}, retry_ps=10**9)
 
-    talking, mute = replay(graph, flows, settings).links, replay(graph, flows, settings, graph.switches).links
+    talking, mute = replay(graph, flows, settings).links, replay(graph, flows, settings, mute=graph.switches).links
 
     assert talking.pauses.sum() > 0 < talking.marks.sum()
     assert not talking.drops.any()

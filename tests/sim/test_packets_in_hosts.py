@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -66,11 +68,11 @@ def packets(size_bytes: int, payload_bytes: int, header_bytes: int) -> list[int]
 @pytest.mark.parametrize("flow_control", ["pause", "credit", "none"])
 @given(size_bytes=st.integers(1, 120_000), there=st.booleans())
 def test_a_transfer_alone_passes_every_stage_between_unlike_hosts(
-    flow_control: str, size_bytes: int, there: bool
+    flow_control: Literal["pause", "credit", "none"], size_bytes: int, there: bool
 ) -> None:
     fabric = File(text=UNLIKE).build(cluster(OLD, NEW))
     src, dst, stages = (0, 1, OUT) if there else (1, 0, OUT[::-1])
-    network = Packet(payload_bytes=1500, flow_control=flow_control).open(fabric, 0)  # type: ignore[arg-type]
+    network = Packet(payload_bytes=1500, flow_control=flow_control).open(fabric, 0)
 
     took_ps = network.solo(point_to_point((src, dst, size_bytes)))
 

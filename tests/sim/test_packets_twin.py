@@ -62,7 +62,7 @@ CONTROLS: tuple[tuple[CongestionControl, Callable[[Case, int, int], Congestion]]
 
 
 @given(
-    traffic=traffic(),
+    traffic=traffic(losses=(0.0, 0.0, 0.0, 0.02)),
     tick_ps=st.sampled_from((1, 1000)),
     payload_bytes=st.sampled_from((256, 1000, 4096)),
     ack_every=st.sampled_from((1, 1, 3000)),
@@ -72,6 +72,8 @@ CONTROLS: tuple[tuple[CongestionControl, Callable[[Case, int, int], Congestion]]
     mixed=st.booleans(),
     muted=st.booleans(),
     retry=st.booleans(),
+    receiver=st.sampled_from(("in_order", "selective")),
+    ahead_packets=st.sampled_from((64, 4096)),
     completion=st.sampled_from(("sender", "receiver")),
     control=st.sampled_from(CONTROLS),
 )
@@ -86,11 +88,15 @@ def test_kernel_and_plain_model_agree(
     mixed: bool,
     muted: bool,
     retry: bool,
+    receiver: Literal["in_order", "selective"],
+    ahead_packets: int,
     completion: Literal["sender", "receiver"],
     control: tuple[CongestionControl, Callable[[Case, int, int], Congestion]],
 ) -> None:
     graph, flows = traffic
     ours, plain = control[0], control[1](traffic, tick_ps, payload_bytes)
+    selective = receiver == "selective"
+    ack_every = 1 if selective else ack_every
     retry_ps = 40_000_000 if retry or muted or flow_control == "none" else None
     buffer_bytes = pool_bytes + kept_by_ports(graph)
     settings = Settings(
@@ -103,6 +109,7 @@ def test_kernel_and_plain_model_agree(
         congestion=ours,
         ecn={10**9: Marking(*ALWAYS)},
         window="none",
+        receiver=receiver,
         retry_ps=retry_ps,
         retries=20,
         completion=completion,
@@ -120,6 +127,8 @@ def test_kernel_and_plain_model_agree(
         buffer_bytes=buffer_bytes,
         marking={10**9: packet_values.Marking(*ALWAYS)},
         routes_by_start=False,
+        selective=selective,
+        ahead_packets=ahead_packets,
         retransmit_ps=retry_ps,
         retries=20,
         completion=completion,
@@ -129,7 +138,8 @@ def test_kernel_and_plain_model_agree(
     except (StuckError, GaveUpError):
         expected = None
 
-    with patch("xsim.sim.packets.replay.wires_of", return_value=built):
+    few = patch("xsim.sim.packets.reorder.MOST_AHEAD", ahead_packets)
+    with few, patch("xsim.sim.packets.replay.wires_of", return_value=built):
         if expected is None:
             with pytest.raises(SpecError):
                 replay(graph, columns(flows), settings)

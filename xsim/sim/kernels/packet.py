@@ -87,6 +87,7 @@ def run(
     state: Floats,
     knobs: Floats,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     members: Ints,
@@ -119,7 +120,9 @@ def run(
                 links[link, LOST] += 1
                 recycle(row, rows, sim)
             elif out >= 0:
-                forward(row, link, out, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+                forward(
+                    row, link, out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim
+                )
             elif kind == DATA:
                 receive(
                     row,
@@ -129,6 +132,7 @@ def run(
                     switches,
                     flows,
                     seen,
+                    arrived,
                     route,
                     turns,
                     members,
@@ -150,6 +154,7 @@ def run(
                     state,
                     knobs,
                     seen,
+                    arrived,
                     route,
                     turns,
                     members,
@@ -164,7 +169,7 @@ def run(
         recycle(row, rows, sim)
         if kind <= WAKE:
             if _port_wakes(row, kind, subject, rows, links, sim) and not busy(subject, links, sim):
-                serve(subject, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+                serve(subject, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
         elif kind == START:
             begin(
                 law,
@@ -177,6 +182,7 @@ def run(
                 state,
                 knobs,
                 seen,
+                arrived,
                 route,
                 turns,
                 members,
@@ -189,7 +195,7 @@ def run(
         elif kind == RELEASE:
             release(subject, rows, flows, route, members, wheel, heap, sim)
         elif kind == RETRY:
-            if not retry(subject, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim):
+            if not retry(subject, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim):
                 return LOST_HOPE
         elif flows[subject, STATE] != FINISHED and state[subject, ALARM + kind - TIMER] == sim[NOW]:
             state[subject, ALARM + kind - TIMER] = 0.0

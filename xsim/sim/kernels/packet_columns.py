@@ -4,13 +4,14 @@ rows      R x 8    a packet, or an event that is no packet (``TIME`` .. ``HOP``)
 links     L x 48   a directed link: its transmitter, and the ingress port at its far end (``FREE_AT`` ..)
 chances   L x 2    float64: ``PMAX``, ``LOSS``
 switches  S x 2    ``SHARED``, ``POOL``
-flows     F x 40   a flow, or a party of one graph (``NEXT_BYTE`` .. ``IN_TURN``)
+flows     F x 48   a flow, or a party of one graph (``NEXT_BYTE`` .. ``WORDS``)
+arrived   1-D      bits of packets that have overtaken others, see ``packet_reorder``
 route     1-D      directed links of all ways, each closed by -1
 members   1-D      first the flows that each host port serves in turn, then the flows that follow each flow
 wheel     1-D      heads of the buckets, then one bit per bucket that is not empty
 bucket    2 x R    the open bucket: keys and rows, the next one last
 heap      3 x R    times, numbers and rows of the events that the wheel does not hold
-sim       1-D      ``NOW`` .. ``LOGGED``: the state of the whole, and its settings
+sim       1-D      ``NOW`` .. ``SELECTIVE``: the state of the whole, and its settings
 """
 
 from __future__ import annotations
@@ -61,13 +62,15 @@ SWITCH_COLUMNS = 2
 # earlier. TRIES: how often in a row it went back. ROUNDS: of the ring of CYCLE_LEN flows from CYCLE on, as in
 # ``TransferGraph``, and how many are DONE. CARRIES: bytes of this round. OFFSET: from being ready to the start.
 # AWAITED: of a flow, what must end or be released before it is ready; of a party, its flows. EXTRA: bytes on the wire
-# beyond each million. IN_TURN: it stands in the list of its port.
+# beyond each million. IN_TURN: it stands in the list of its port. BASE: first byte of this round. ARRIVED, WORDS: place
+# in ``arrived``, and words of either end there.
 NEXT_BYTE, POSTED, ACKED, WINDOW, AVAILABLE, RECEIVED, WAY, WAY_BACK = range(8)
 STATE, BYTES_PER_ROUND, OFFSET, AWAITED, FOLLOWERS, FOLLOWERS_END, BEGAN, SENDER_END = range(8, 16)
 RECEIVER_END, FULL_PAYLOAD, OVERHEAD, INSIDE, MILESTONE, FLOW_RATE, LAST_SIZE, TRIES = range(16, 24)
 RETRY_AT, RETRY_NUMBER, RETRY_SET, CYCLE, CYCLE_LEN, ROUNDS, DONE, CARRIES = range(24, 32)
 READY_AT, SRC_PARTY, DST_PARTY, EXTRA, IN_TURN, GAP, GAP_UNTIL, GO_BACKS = range(32, 40)
-FLOW_COLUMNS = 40
+BASE, ARRIVED, WORDS = range(40, 43)
+FLOW_COLUMNS = 48
 WAITING, UNDER_WAY, FINISHED = range(3)  # STATE: nothing to do, something, never anything more
 
 # Of a flow's congestion control: what it asks for, bits per second, bytes (0: no window) and up to three instants at
@@ -76,9 +79,10 @@ WAITING, UNDER_WAY, FINISHED = range(3)  # STATE: nothing to do, something, neve
 RATE_BITS, WINDOW_BYTES, ALARM, LINE_BITS, TRIP, TRIP_BYTES, HOPS, OWN = 0, 1, 2, 5, 6, 7, 8, 9
 BEGIN, FEEDBACK, ALARMED = range(3)  # why it is called; ALARMED + 0 .. ALARMED + 2
 
-# Of what a packet has seen: when it left its host, and of up to five switches the instant, the bytes sent there before
-# it, the bytes queued behind it, and the bits per second.
-SENT_AT, HOPS_SEEN, HOP_RECORDS = range(3)
+# Of what a packet has seen: when it left its host, of an acknowledgement the first byte of the packet that came (CAME),
+# and of up to five switches the instant, the bytes sent there before it, the bytes queued behind it, and the bits per
+# second.
+SENT_AT, HOPS_SEEN, CAME, HOP_RECORDS = range(4)
 RECORD, MOST_RECORDS = 4, 5
 SEEN_COLUMNS = HOP_RECORDS + RECORD * MOST_RECORDS
 
@@ -91,11 +95,12 @@ WHEEL = BUCKETS + BUCKETS // 64
 # congestion control. RECORDED: whether packets record their way. WINDOW_FOLLOWS: the window shrinks with the rate.
 # REPACED: a new rate holds for the pause after the last packet already. BELOW: 1 if what lasts a whole number of ticks
 # is taken to last one less, see ``wires``. RETRY_TIME: 0 if no sender ever goes back by itself. GAVE_UP: the flow whose
-# sender has gone back too often. ENDED, LOGGED: entries in ``ended`` and ``log``.
+# sender has gone back too often. ENDED, LOGGED: entries in ``ended`` and ``log``. SELECTIVE: whether receivers take
+# packets in any order.
 NOW, TURN, ISSUED, CURSOR, LEFT, HEAPED, ROWS_FREE, ROWS_LEFT, EVENTS, UNFINISHED, MARGIN = range(11)
 WIDTH, SCALE, ACK_SIZE, PFC_SIZE, ACK_EVERY, RESERVE, RESUME_GAP = range(11, 18)
 GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED, BELOW = range(18, 25)
-RETRY_TIME, RETRIES, GAVE_UP, ENDED, LOGGED = range(25, 30)
+RETRY_TIME, RETRIES, GAVE_UP, ENDED, LOGGED, SELECTIVE = range(25, 31)
 SIM_COLUMNS = 40
 
 # What ``run`` answers.

@@ -23,6 +23,7 @@ from xsim.sim.kernels.packet_columns import (
     HEAD,
     HOP,
     HOPS_SEEN,
+    INSIDE,
     KIND,
     LAST_SIZE,
     NEXT,
@@ -41,6 +42,7 @@ from xsim.sim.kernels.packet_columns import (
     RETRY_AT,
     RETRY_TIME,
     SCALE,
+    SELECTIVE,
     SENT_AT,
     SERVED,
     SIZE,
@@ -66,6 +68,7 @@ from xsim.sim.kernels.packet_link import (
     threshold,
     transmit,
 )
+from xsim.sim.kernels.packet_reorder import skip
 
 __all__ = ["forward", "prompt", "serve"]
 
@@ -85,6 +88,7 @@ def forward(
     switches: Ints,
     flows: Ints,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     wheel: Ints,
@@ -115,7 +119,7 @@ def forward(
     elif not admit(row, link, limit, rows, links, switches, wheel, heap, sim):
         return
     append(row, out, rows, links)
-    prompt(out, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+    prompt(out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
 
 
 @kernel
@@ -127,6 +131,7 @@ def prompt(
     switches: Ints,
     flows: Ints,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     wheel: Ints,
@@ -135,7 +140,7 @@ def prompt(
 ) -> None:
     """Something has changed for what waits at the port: it sends now if it can, or when it becomes free."""
     if not busy(link, links, sim):
-        serve(link, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+        serve(link, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
     elif links[link, HEAD] >= 0 or links[link, FLOWS_HERE] > 0:
         expect_free(link, rows, links, wheel, heap, sim)
 
@@ -149,6 +154,7 @@ def serve(
     switches: Ints,
     flows: Ints,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     wheel: Ints,
@@ -177,7 +183,7 @@ def serve(
             payload = min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - flows[flow, NEXT_BYTE])
             if may_send(payload + flows[flow, OVERHEAD], link, rows, links, wheel, heap, sim):
                 links[link, SERVED] = place
-                _send(flow, payload, link, rows, links, flows, seen, wheel, heap, sim)
+                _send(flow, payload, link, rows, links, flows, seen, arrived, wheel, heap, sim)
         else:
             _sleep(link, rows, links, flows, turns, wheel, heap, sim)
 
@@ -223,6 +229,7 @@ def _send(
     links: Ints,
     flows: Ints,
     seen: Ints,
+    arrived: Ints,
     wheel: Ints,
     heap: Ints,
     sim: Ints,
@@ -233,8 +240,10 @@ def _send(
     rows[row, KIND], rows[row, FLOW], rows[row, SIZE] = DATA, flow, size
     rows[row, NUMBER], rows[row, HOP] = flows[flow, NEXT_BYTE], flows[flow, WAY]
     flows[flow, NEXT_BYTE] += payload
+    if sim[SELECTIVE] and not flows[flow, INSIDE]:
+        skip(flow, flows, arrived)
     flows[flow, LAST_SIZE] = size
-    if sim[RETRY_TIME] > 0 and flows[flow, RETRY_AT] == 0:
+    if sim[RETRY_TIME] > 0 and flows[flow, RETRY_AT] == 0 and not flows[flow, INSIDE]:
         expect_reply(flow, rows, flows, wheel, heap, sim)
     if sim[RECORDED]:
         seen[row, SENT_AT], seen[row, HOPS_SEEN] = sim[NOW], 0

@@ -24,6 +24,7 @@ class Engine:
     Attributes:
         links, chances, switches: The wires.
         flows, memory: Flows, and what the congestion control knows of each.
+        arrived: What both ends keep of packets that overtake others; whoever adds flows makes room in it.
         route, turns, members: Ways; flows that take turns at a port; flows that follow one another.
         ended, log: Parties that are done, and durations of transfers.
         sim: The state of the whole.
@@ -49,13 +50,15 @@ class Engine:
         self.links, self.chances, self.switches = wires.links, wires.chances, wires.switches
         self.flows, self.memory = flows, memory
         self.route, self.turns, self.members = route, turns, members
+        self.arrived: Ints = np.zeros(0, dtype=np.int64)
         self.ended: Ints = np.zeros(0, dtype=np.int64)
         self.log: Ints = np.zeros(0, dtype=np.int64)
         self.sim = _sim(settings, width)
         self._wheel = np.zeros(k.WHEEL, dtype=np.int64)
         self._wheel[: k.BUCKETS] = -1
         self._rows: Ints = np.zeros((0, k.ROW_COLUMNS), dtype=np.int64)
-        self._seen: Ints = np.zeros((0, k.SEEN_COLUMNS if control.records else 0), dtype=np.int64)
+        seen = k.SEEN_COLUMNS if control.records else k.CAME + 1 if settings.selective else 0
+        self._seen: Ints = np.zeros((0, seen), dtype=np.int64)
         self._bucket: Ints = np.zeros((2, 0), dtype=np.int64)
         self._heap: Ints = np.zeros((3, 0), dtype=np.int64)
         self.sim[k.ROWS_FREE] = -1
@@ -94,6 +97,7 @@ class Engine:
                 self.memory,
                 self._knobs,
                 self._seen,
+                self.arrived,
                 self.route,
                 self.turns,
                 self.members,
@@ -171,6 +175,7 @@ def _sim(settings: Settings, width: int) -> Ints:
         k.GAP_TIME: settings.nack_interval_ps // tick_ps,
         k.RETRY_TIME: (settings.retry_ps or 0) // tick_ps,
         k.RETRIES: settings.retries,
+        k.SELECTIVE: settings.selective,
         k.AT_RECEIVER: settings.completion == "receiver",
         k.CONTROLLED: control.law is not None,
         k.RECORDED: control.records,

@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
+from xsim.sim.contracts import LinkCounts, LinkSamples
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
+from xsim.sim.packets.counts import counts_of
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP, wires_of_fabric
+from xsim.sim.packets.reorder import make_room
+from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.wires import width_of
 from xsim.sim.traffic.compiled import Compiled
@@ -22,6 +26,7 @@ from xsim.sim.traffic.tally import Totals
 __all__ = ["Instances"]
 
 Ints = NDArray[np.int64]
+FAR_BYTES = 1 << 33  # more than any string of bits stands for
 
 
 class Instances:
@@ -40,6 +45,7 @@ class Instances:
         memory = np.zeros((0, k.OWN + control.remembers if control.law else 0))
         self._engine = Engine(wires, flows, memory, nothing, nothing, nothing, width_of(wires.links), settings)
         self._fabric, self._settings = fabric, settings
+        self._sampler = Sampler(settings.sample_ps, settings.tick_ps, len(wires.links), "network.sample")
         kinds = np.array([link.kind for link in fabric.links])
         self._scale_up, self._inside = kinds == SCALE_UP, np.isin(kinds, INSIDE_HOSTS)
         self._used = 0
@@ -63,6 +69,8 @@ class Instances:
         self._let_in(engine.route[block[:rows, k.WAY]])
         self._size_packets(block[:rows], compiled)
         self._tell_control(base, compiled)
+        words = make_room(block[:rows], _largest_bytes(compiled), self._settings, len(engine.arrived))
+        engine.arrived = np.append(engine.arrived, np.zeros(words - len(engine.arrived), dtype=np.int64))
         self._parties |= {base + rows + party: (handle, party) for party in range(compiled.parties)}
         engine.sim[k.UNFINISHED] += rows
         engine.followed()
@@ -80,7 +88,7 @@ class Instances:
         None after ``LONGEST_PS``: slow links have packets without end.
         """
         engine = self._engine
-        while (answer := engine.run(min(until_ps, LONGEST_PS))) == k.GROW:
+        while (answer := self._sampler.run(engine, min(until_ps, LONGEST_PS))) == k.GROW:
             self._empty_log()
         if answer == k.LOST_HOPE or (answer == k.IDLE and not engine.sim[k.ENDED] and self._stuck()):
             problem, fix = "packets wait for one another, or were lost for good", "give switches more memory"
@@ -99,6 +107,17 @@ class Instances:
         totals.link_busy_ps += self._engine.links[:, k.BUSY]
         totals.flows.update(self._durations)
         return totals
+
+    def counts(self) -> LinkCounts:
+        """What packets did on the links, so far."""
+        flows = self._engine.flows[: self._used]
+        row = flows[:, k.ROUNDS] > 0  # and no party, which has no way
+        first = self._engine.route[flows[row, k.WAY]]
+        return counts_of(self._engine.links, first, flows[row, k.GO_BACKS], self._settings.tick_ps)
+
+    def samples(self) -> LinkSamples | None:
+        """The links over time, so far."""
+        return self._sampler.found(self._engine)
 
     def _look_ahead(self) -> None:
         tick = self._engine.next_tick()
@@ -197,3 +216,12 @@ class Instances:
                     told[k.TRIP], told[k.TRIP_BYTES], told[k.LINE_BITS] = trip, window, rate[0]
                     told[k.HOPS] = len(path)
                     told[k.WINDOW_BYTES] = window if windowed else 0
+
+
+def _largest_bytes(compiled: Compiled) -> Ints:
+    """On the wire, of each row the most that one round of it carries: in a cycle, that of its largest row."""
+    graph, largest = compiled.graph, np.minimum(compiled.size_bytes, FAR_BYTES)
+    for base in np.unique(graph.cycle_base[graph.cycle_len > 0]).tolist():
+        cycle = slice(base, base + int(graph.cycle_len[base]))
+        largest[cycle] = largest[cycle].max()
+    return largest * graph.wire_ppm // PPM + 1

@@ -11,11 +11,12 @@ from xsim.sim.congestion.none import Uncontrolled
 from xsim.sim.contracts import CongestionControl
 from xsim.sim.marking import Marking, marking_at
 
-__all__ = ["FLOW_CONTROLS", "Settings"]
+__all__ = ["FLOW_CONTROLS", "MOST_AHEAD", "Settings"]
 
 FLOW_CONTROLS = ("pause", "credit", "none")
 
 REPLY_SAVES_BYTES = 2  # an acknowledgement's header is so much shorter than that of data
+MOST_AHEAD = 4096  # packets, two bits each of every flow that sends so many
 MOST_PAYLOAD_BYTES = 1 << 20  # so that a packet's bits by the picoseconds of a second stay within 64 bits
 
 
@@ -48,11 +49,16 @@ class Settings:
         window: What a flow may have under way: ``none`` is unlimited, ``bdp`` what fits in the longest undisturbed
             round trip of the flows, ``follows`` the same, shrinking with the flow's rate, ``auto`` as the congestion
             control wants it.
+        receiver: What it does with a packet that comes before an earlier one. ``in_order`` drops it and asks for the
+            earlier one, as the ns-3 model does. ``selective`` keeps it, never asks, and acknowledges every packet by
+            itself; a sender goes back after ``retry_ps`` only, sends again what is not acknowledged, and has no more
+            under way than ``MOST_AHEAD`` packets from the first of those on.
         nack_interval_ps: A receiver asks for the same missing byte not more often than this.
         retry_ps: A sender goes back to what is not acknowledged after so long without progress. None: never, as in the
             ns-3 model: if the last packet of a flow is lost, that is an error.
         retries: How often it does so in a row before that is an error.
         completion: When a flow has ended for those that wait for it: at its last acknowledgement, or its last byte.
+        sample_ps: How far apart the instants are at which the links are looked at; None: they are not.
         seed: Of the chances of marks and losses.
     """
 
@@ -72,10 +78,12 @@ class Settings:
     congestion: CongestionControl = field(default_factory=Uncontrolled)
     ecn: Mapping[int, Marking] | None = None
     window: Literal["auto", "none", "bdp", "follows"] = "auto"
+    receiver: Literal["in_order", "selective"] = "in_order"
     nack_interval_ps: int = 500_000_000
     retry_ps: int | None = None
     retries: int = 7
     completion: Literal["sender", "receiver"] = "sender"
+    sample_ps: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -89,21 +97,35 @@ class Settings:
         for name in (*positive, "nack_interval_ps"):
             if getattr(self, name) < 1:
                 raise SpecError(name, getattr(self, name), "it is not positive", "choose at least 1")
-        least_bytes = self.reserve_bytes + self.largest_bytes
-        if self.buffer_bytes < least_bytes:
-            problem = "a switch holds at least a packet beside the reserve of a port"
-            raise SpecError("buffer_bytes", self.buffer_bytes, problem, f"choose at least {least_bytes}")
+        if self.retry_ps is not None and self.retry_ps < self.tick_ps:
+            raise SpecError("retry_ps", self.retry_ps, "it is less than a tick", f"choose at least {self.tick_ps}")
+        if self.selective and self.ack_every > 1:
+            problem, fix = "a selective receiver acknowledges every packet", "leave it at 1"
+            raise SpecError("ack_every", self.ack_every, problem, fix)
+        if self.sample_ps is not None and (self.sample_ps < 1 or self.sample_ps % self.tick_ps):
+            problem, fix = "it is no whole number of the clock's ticks", f"choose a multiple of {self.tick_ps} ps"
+            raise SpecError("sample", f"{self.sample_ps} ps", problem, fix)
+        for name in ("reserve_bytes", "headroom", "seed", "retries"):
+            if getattr(self, name) < 0:
+                raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
+        self._check_memory()
+
+    def _check_memory(self) -> None:
         if self.flow_control not in FLOW_CONTROLS:
             problem, fix = "there is no such flow control", f"choose one of {', '.join(FLOW_CONTROLS)}"
             raise SpecError("flow_control", self.flow_control, problem, fix)
         if self.credit_bytes is not None and self.credit_bytes < self.largest_bytes:
             problem, fix = "a packet would never have room", f"choose at least {self.largest_bytes}, a packet"
             raise SpecError("credit_bytes", self.credit_bytes, problem, fix)
-        if self.retry_ps is not None and self.retry_ps < self.tick_ps:
-            raise SpecError("retry_ps", self.retry_ps, "it is less than a tick", f"choose at least {self.tick_ps}")
-        for name in ("reserve_bytes", "headroom", "seed", "retries"):
-            if getattr(self, name) < 0:
-                raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
+        least_bytes = self.reserve_bytes + self.largest_bytes
+        if self.buffer_bytes < least_bytes:
+            problem = "a switch holds at least a packet beside the reserve of a port"
+            raise SpecError("buffer_bytes", self.buffer_bytes, problem, f"choose at least {least_bytes}")
+
+    @property
+    def selective(self) -> bool:
+        """Whether packets may overtake one another."""
+        return self.receiver == "selective"
 
     @property
     def data_bytes(self) -> int:
