@@ -23,6 +23,8 @@ from xsim.units import parse_time
 
 __all__ = ["Packet"]
 
+HEADROOM_PACKETS = 3  # so that pauses come in time
+
 
 @dataclass(frozen=True, slots=True)
 class Packet:
@@ -83,6 +85,7 @@ class Packet:
             credit_bytes=self.credit_bytes,
             retry_ps=self.retry_ps if self.flow_control == "none" else None,
             buffer_bytes=self.buffer_bytes,
+            headroom_packets=HEADROOM_PACKETS,
             congestion=self.congestion,
             completion="receiver",
             sample_ps=parse_time(self.sample) if self.sample else None,
