@@ -60,6 +60,7 @@ class Swift:
 
     remembers = 4
     records, record_bytes, windowed, repaces = True, 8, False, False
+    asking = None
 
     def __post_init__(self) -> None:
         if self.base_ns < 1:

@@ -162,6 +162,8 @@ def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Float
     window = np.maximum(1, trip * slowest // (8 * scale))
     if settings.window in ("bdp", "follows") or (settings.window == "auto" and control.windowed):
         table[travels, k.WINDOW] = window
+    if control.asking:
+        table[travels, k.FIRST_PACKETS] = control.asking.first(window, settings.payload_bytes)
     if control.law:
         memory[:, k.TRIP] = trip
         memory[travels, k.TRIP_BYTES] = window
@@ -180,7 +182,7 @@ def _flow_tables(flows: Flows, links: Ints, settings: Settings) -> tuple[Ints, I
     table[:, k.OFFSET] = flows.start_ps // settings.tick_ps
     table[:, k.CARRIES] = flows.size_bytes
     table[flows.after < 0, k.STATE] = k.UNDER_WAY
-    table[:, [k.SENDER_END, k.RECEIVER_END, k.GAP, k.BEGAN]] = -1
+    table[:, [k.SENDER_END, k.RECEIVER_END, k.GAP, k.BEGAN, k.RESEND]] = -1
     table[:, k.FULL_PAYLOAD], table[:, k.OVERHEAD] = settings.payload_bytes, settings.overhead_bytes
     table[:, k.MILESTONE] = settings.ack_every
     table[:, k.CYCLE] = np.arange(count)

@@ -118,7 +118,7 @@ class Settings:
     @property
     def selective(self) -> bool:
         """Whether packets may overtake one another."""
-        return self.receiver == "selective"
+        return self.receiver == "selective" or self.congestion.asking is not None
 
     @property
     def data_bytes(self) -> int:
