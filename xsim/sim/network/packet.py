@@ -81,7 +81,7 @@ class Packet:
             scale_up_header_bytes=self.scale_up_header_bytes,
             flow_control=self.flow_control,
             credit_bytes=self.credit_bytes,
-            retry_ps=self.retry_ps if self.flow_control == "none" or self.congestion.asking else None,
+            retry_ps=self.retry_ps if self.flow_control == "none" else None,
             buffer_bytes=self.buffer_bytes,
             congestion=self.congestion,
             completion="receiver",

@@ -36,7 +36,8 @@ class Settings:
         ack_every: A receiver acknowledges when so many bytes are new to the sender, and the last byte always.
         flow_control: What a switch does as its memory fills. ``pause``: it pauses its neighbours, port by port (PFC).
             ``credit``: each link has a buffer of its own at its end, and its transmitter sends only what has room there
-            (InfiniBand). ``none``: packets are lost.
+            (InfiniBand). ``none``: packets are lost. A switch that cuts packets, as the congestion control may have it,
+            neither pauses nor loses any.
         credit_bytes: Of each link's buffer under credit. None: what the link carries in the time from the end of one
             packet to the return of its credit, and two packets, so that a flow alone runs at the rate of the link; with
             less it gets about ``credit_bytes`` per round trip.
