@@ -14,10 +14,12 @@ from tests.oracles.packet_host import GaveUpError
 from tests.oracles.packet_model import StuckError
 from tests.oracles.packet_ndp import Asking, simulate_asking
 from tests.oracles.packet_values import Flow, PacketSettings
+from tests.sim.test_packets_in_hosts_twin import KINDS, fabric_of, played
 from tests.sim.test_packets_twin import columns
 from xsim.errors import SpecError
 from xsim.fabric.graph import Cable, Graph
 from xsim.sim.congestion.ndp import Ndp
+from xsim.sim.network.packet import Packet
 from xsim.sim.packets.replay import replay
 from xsim.sim.packets.settings import Settings
 
@@ -149,3 +151,19 @@ def test_ports_that_work_by_credit_cut_nothing() -> None:
 def test_a_queue_has_room_for_a_packet(options: dict[str, int], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         Ndp(**options)
+
+
+@given(traffic=traffic(), kinds=KINDS, queue_packets=st.sampled_from((1, 3)), first_packets=st.sampled_from((1, 20)))
+def test_links_of_all_kinds_carry_what_is_asked_for(
+    traffic: tuple[Graph, list[Flow]], kinds: list[str], queue_packets: int, first_packets: int
+) -> None:
+    """Packets of hosts whose own links work by credit, and are faster or slower than the network."""
+    graph, drawn = traffic
+    fabric, flows = fabric_of(graph, kinds), [flow for flow in drawn if flow.size_bytes]
+    control = Ndp(queue_packets=queue_packets, first_packets=first_packets)
+    found = played(fabric, Packet(payload_bytes=1000, congestion=control), flows)
+
+    for flow, end_ps in zip(flows, found, strict=True):
+        way = fabric.route(flow.src, flow.dst)
+        assert end_ps > sum(int(fabric.latency_ps[link]) for link in way)
+        assert end_ps > flow.size_bytes * 1e12 / min(fabric.bandwidth_bytes_per_s[link] for link in way)
