@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracles.packet_asking import Asking
 from tests.oracles.packet_cases import one_way, traffic
 from tests.oracles.packet_host import GaveUpError
 from tests.oracles.packet_model import StuckError
-from tests.oracles.packet_ndp import Asking, simulate_asking
+from tests.oracles.packet_ndp import simulate_asking
 from tests.oracles.packet_values import Flow, PacketSettings
 from tests.sim.test_packets_in_hosts_twin import KINDS, fabric_of, played
 from tests.sim.test_packets_twin import columns
