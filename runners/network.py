@@ -85,7 +85,7 @@ def _replayed(options: Options) -> tuple[FlowList, Times]:
     if isinstance(options.model, Settings):
         with named(options.flows.name):
             packets = as_packets(flows, there, back)
-        return flows, _packet_by_packet(options.model, wires.graph, flows, packets)
+        return flows, _packet_by_packet(options.flows.name, options.model, wires.graph, flows, packets)
     headers = -(-flows.size_bytes // options.payload_bytes)
     wire_bytes = flows.size_bytes + headers * options.header_bytes
     watch = _Watch(len(flows)).show
@@ -93,7 +93,8 @@ def _replayed(options: Options) -> tuple[FlowList, Times]:
     return flows, Times(found.start_ps, found.end_ps)
 
 
-def _packet_by_packet(settings: Settings, graph: Graph, flows: FlowList, packets: Flows) -> Times:
+def _packet_by_packet(name: str, settings: Settings, graph: Graph, flows: FlowList, packets: Flows) -> Times:
+    from runners.foreign import named
     from xsim.sim.packets.replay import replay
 
     if len(flows.after) and flows.awaited == "receiver" and settings.completion == "sender":
@@ -102,7 +103,8 @@ def _packet_by_packet(settings: Settings, graph: Graph, flows: FlowList, packets
     hops = int((-(-flows.size_bytes // settings.payload_bytes) * np.diff(packets.path_ptr)).sum())
     if hops > SAID_HOPS:
         tell(f"simulating {hops / 1e6:.0f} million hops of packets")
-    found = replay(graph, packets, settings)
+    with named(name):
+        found = replay(graph, packets, settings, flows.number.tolist())
     return Times(found.start_ps, found.sender_end_ps if settings.completion == "sender" else found.receiver_end_ps)
 
 

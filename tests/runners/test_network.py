@@ -208,7 +208,7 @@ def test_a_long_replay_says_how_far_it_is(
         (["topology=net", "flows=ring", "network=flow", "exact=true"], "error: exact = 'true': network=flow knows no"),
         (
             ["topology=lossy", "flows=ring"],
-            "error: flows = (0, 1, 2): packets were lost that nobody asks for again; set",
+            "error: ring flows = (1,): packets were lost that nobody asks for again, on 0 -> 3, ",
         ),
         (["topology=tree", "flows=barrier"], "error: barrier flow 3 = 'after 2 others': among packets, a flow waits"),
         (

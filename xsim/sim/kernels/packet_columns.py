@@ -82,11 +82,13 @@ WHEEL = BUCKETS + BUCKETS // 64
 # congestion control. RECORDED: whether packets record their way. WINDOW_FOLLOWS: the window shrinks with the rate.
 # REPACED: a new rate holds for the pause after the last packet already. BELOW: 1 if what lasts a whole number of ticks
 # is taken to last one less, see ``wires``. RETRY_TIME: 0 if no sender ever goes back by itself. GAVE_UP: the flow whose
-# sender has gone back too often. ENDED, LOGGED: entries in ``ended`` and ``log``.
+# sender has gone back too often. ENDED, LOGGED: entries in ``ended`` and ``log``. ALARMS: how many alarms of congestion
+# controls have come with nothing in between, the last of them as event ALARMED_AT.
 NOW, TURN, ISSUED, CURSOR, LEFT, HEAPED, ROWS_FREE, ROWS_LEFT, EVENTS, UNFINISHED, MARGIN = range(11)
 WIDTH, SCALE, PAYLOAD, HEADER, ACK_SIZE, PFC_SIZE, ACK_EVERY, PFC, RESERVE, RESUME_GAP = range(11, 21)
 GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED, BELOW = range(21, 28)
 RETRY_TIME, RETRIES, GAVE_UP, ENDED, LOGGED = range(28, 33)
+ALARMS, ALARMED_AT = range(33, 35)
 SIM_COLUMNS = 40
 
 # What ``run`` answers.

@@ -117,6 +117,14 @@ class Engine:
 
         return next_tick(self._rows, self._wheel, self._bucket, self._heap, self.sim)
 
+    def check_empty(self) -> None:
+        """Assert that, with no event left, what was sent has been received, and nothing is held anywhere."""
+        held = self.links[:, [k.BACKLOG, k.TAKEN, k.OVER, k.PAUSING, k.PAUSED]]
+        assert not held.any(), "a buffer is not empty"
+        assert not self.switches[:, k.SHARED].any(), "a pool is not empty"
+        travelled = self.flows[:, k.LAST_SIZE] > 0
+        assert (self.flows[:, k.RECEIVED] == self.flows[:, k.POSTED])[travelled].all(), "a byte is missing"
+
     def _grow(self, count: int) -> None:
         """So many rows."""
         old = len(self._rows)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.errors import SpecError, short
+from xsim.errors import SpecError
 from xsim.fabric.graph import Graph
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import NEVER_PS
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.flows import Flows
 from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.stuck import reason
 from xsim.sim.packets.wires import width_of, wires_of
 
 __all__ = ["LinkCounts", "Outcome", "replay"]
@@ -65,8 +67,11 @@ class Outcome:
     events: int
 
 
-def replay(graph: Graph, flows: Flows, settings: Settings) -> Outcome:
+def replay(graph: Graph, flows: Flows, settings: Settings, names: Sequence[int] | None = None) -> Outcome:
     """All of ``flows`` over ``graph``, to the end; then every byte has come once and every buffer is empty.
+
+    Args:
+        names: What errors call the flows; else it is their numbers.
 
     Raises:
         SpecError: Flows cannot end: they wait for what was lost, or for one another.
@@ -81,11 +86,12 @@ def replay(graph: Graph, flows: Flows, settings: Settings) -> Outcome:
     engine.sim[k.UNFINISHED] = len(table)
     engine.post(k.START, starts, flows.start_ps[starts] // tick_ps)
     answer = engine.run(NEVER_PS)
+    called = range(len(table)) if names is None else names
     if answer == k.LOST_HOPE:
-        raise _gave_up(int(engine.sim[k.GAVE_UP]), table, settings)
+        raise _gave_up(int(engine.sim[k.GAVE_UP]), flows, table, settings, called)
     if engine.sim[k.UNFINISHED]:
-        raise _stuck(table, wires.links)
-    _check_empty(engine)
+        raise _stuck(graph, table, wires.links, called)
+    engine.check_empty()
     return _outcome(engine, tick_ps)
 
 
@@ -109,31 +115,22 @@ def _outcome(engine: Engine, tick_ps: int) -> Outcome:
     )
 
 
-def _gave_up(flow: int, table: Ints, settings: Settings) -> SpecError:
-    problem = f"its sender has gone back {settings.retries} times in a row to byte {table[flow, k.ACKED]}"
-    return SpecError(f"flows[{flow}]", "lost", problem, "mend its links, or allow more retries or a longer retry_ps")
+def _gave_up(row: int, flows: Flows, table: Ints, settings: Settings, names: Sequence[int]) -> SpecError:
+    problem = f"its sender has gone back {settings.retries} times in a row to byte {table[row, k.ACKED]}"
+    fix = "mend the links of its ways, or raise network.retries or network.retry_ps"
+    return SpecError(f"flow {names[row]}", f"{flows.src[row]} -> {flows.dst[row]}", problem, fix)
 
 
-def _stuck(table: Ints, links: Ints) -> SpecError:
+def _stuck(graph: Graph, table: Ints, links: Ints, names: Sequence[int]) -> SpecError:
     """Nothing is under way any more, and flows are unfinished."""
-    flows, paused = np.flatnonzero(table[:, k.STATE] != k.FINISHED), np.flatnonzero(links[:, k.PAUSED])
-    if len(paused):
-        where = f"they wait for one another: links {short(tuple(paused.tolist()))} are paused for good"
-        return SpecError(
-            "flows", tuple(flows.tolist()), where, "give switches more memory, or take ways without a circle"
-        )
-    where = "packets were lost that nobody asks for again"
-    return SpecError("flows", tuple(flows.tolist()), where, "set retry_ps, so that senders go back by themselves")
+    begun = table[:, k.BEGAN] >= 0
+    rows = np.flatnonzero(begun & (table[:, k.STATE] != k.FINISHED)).tolist()
 
+    def name(link: int) -> str:
+        cable = graph.cables[link // 2]
+        return f"{cable.b} -> {cable.a}" if link % 2 else f"{cable.a} -> {cable.b}"
 
-def _check_empty(engine: Engine) -> None:
-    """What was sent is received, and nothing is held anywhere."""
-    held = engine.links[:, [k.BACKLOG, k.TAKEN, k.OVER, k.PAUSING, k.PAUSED]]
-    assert not held.any(), "a buffer is not empty"
-    assert not engine.switches[:, k.SHARED].any(), "a pool is not empty"
-    received = engine.flows[:, k.RECEIVED]
-    travelled = engine.flows[:, k.LAST_SIZE] > 0
-    assert (received == engine.flows[:, k.POSTED])[travelled].all(), "a byte is missing"
+    return SpecError("flows", tuple(int(names[row]) for row in rows), *reason(links, name))
 
 
 def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Floats:

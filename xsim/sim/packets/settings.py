@@ -28,7 +28,7 @@ class Settings:
         ack_bytes, pfc_bytes: Whole acknowledgements and pause frames.
         ack_every: A receiver acknowledges when so many bytes are new to the sender, and the last byte always.
         pfc: Whether switches pause their neighbours; without, a full headroom loses packets.
-        buffer_bytes: Shared memory of each switch.
+        buffer_bytes: Shared memory of each switch; it has what its ports keep for themselves in any case.
         reserve_bytes: Of it, kept for each port.
         headroom: Bytes kept per port for what is under way when it pauses: so many times bandwidth times delay.
         congestion: The congestion control of all flows.
