@@ -35,6 +35,7 @@ KEYS: Mapping[str, str] = {
 }
 _OF_PACKETS = ("congestion", "completion", "exact")
 _OWN_KEYS = ("tick_ps", "payload_bytes", "header_bytes", "completion", "seed", "congestion", "ecn")  # of the settings
+_SPELLED = {"payload_bytes": "payload", "header_bytes": "header", "seed": "seed"}  # the settings that are keys
 _NEEDED = ("topology", "flows")
 _LARGEST = {"payload": 2**20, "header": 10_000, "seed": 10**9}
 _WORDS: Mapping[str, object] = {"true": True, "false": False, "null": None}
@@ -117,15 +118,21 @@ def _settings(given: Mapping[str, str], payload_bytes: int, header_bytes: int, s
             raise SpecError(f"network.{key}", options[key], "it is no option of its own", "--help lists the keys")
     for key, offered in (("exact", ("true", "false")), ("completion", ("sender", "receiver"))):
         _one_of(key, given.get(key, offered[0]), offered)
-    return replace(
-        filled(Settings, "network", PACKET, options, kept=_OWN_KEYS),
-        tick_ps=_NS_PS if given.get("exact", "true") == "true" else 1,
-        payload_bytes=payload_bytes,
-        header_bytes=header_bytes,
-        completion=cast(Literal["sender", "receiver"], given.get("completion", "sender")),
-        congestion=build("congestion", {"name": given.get("congestion", "none"), **_dotted(given, "congestion")}),
-        seed=seed,
-    )
+    found = filled(Settings, "network", PACKET, options, kept=_OWN_KEYS)
+    congestion = build("congestion", {"name": given.get("congestion", "none"), **_dotted(given, "congestion")})
+    try:
+        return replace(
+            found,
+            tick_ps=_NS_PS if given.get("exact", "true") == "true" else 1,
+            payload_bytes=payload_bytes,
+            header_bytes=header_bytes,
+            completion=cast(Literal["sender", "receiver"], given.get("completion", "sender")),
+            congestion=congestion,
+            seed=seed,
+        )
+    except SpecError as error:
+        key = _SPELLED.get(error.field, f"network.{error.field}")
+        raise SpecError(key, error.value, error.problem, error.fix) from None
 
 
 def _backend(given: Mapping[str, str], network: str) -> NetworkBackend:

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from xsim.errors import SpecError
 
-__all__ = ["FAMILIES", "Members", "build", "defaults", "filled", "member", "members", "names"]
+__all__ = ["FAMILIES", "Members", "build", "defaults", "filled", "member", "members", "name_of", "names"]
 
 FAMILIES: Mapping[str, str] = {
     "planner": "xsim.plan.planner",
@@ -95,6 +95,17 @@ def members(family: str) -> Iterator[tuple[str, type]]:
         yield name, member(family, name)
 
 
+def name_of(family: str, value: object) -> str:
+    """The option name of a member of ``family``; that of its class if no option makes one."""
+    cls = type(value)
+    own = f"{_PACKAGES[family]}."
+    if cls.__module__.startswith(own):
+        return cls.__module__.removeprefix(own)
+    made = f"{cls.__module__}:{cls.__qualname__}"
+    others = (entry.name for entry in metadata.entry_points(group=f"xsim.{family}") if entry.value == made)
+    return next(others, cls.__name__)
+
+
 def defaults(cls: type) -> dict[str, object]:
     """The options of a member with the values that they have unless told otherwise."""
     instance = cls()
@@ -127,7 +138,8 @@ def filled(cls: type[T], family: str, name: str, options: Mapping[str, object], 
             offered = ", ".join(fields) or "nothing"
             raise SpecError(f"{family}.{key}", value, f"{name} has no such option", f"it takes {offered}")
         if not _fits(value, hints[key]):
-            raise SpecError(f"{family}.{key}", value, "this option does not take it", _wanted(hints[key]))
+            usual = next(field.default for field in dataclasses.fields(cls) if field.name == key)  # type: ignore[arg-type]
+            raise SpecError(f"{family}.{key}", value, "this option does not take it", _wanted(hints[key], usual))
     try:
         return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in options.items()})
     except SpecError as error:
@@ -154,8 +166,8 @@ class Members:
         return build("collective", {"name": name, **options})
 
 
-def _wanted(hint: object) -> str:
-    """What to write for an option of the type ``hint``."""
+def _wanted(hint: object, usual: object = None) -> str:
+    """What to write for an option of the type ``hint``, whose default is ``usual``."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return f"choose one of {', '.join(map(str, parts))}"
@@ -163,6 +175,8 @@ def _wanted(hint: object) -> str:
         return f"write a list, [..., ...]; of its items: {_wanted(parts[0])}"
     if parts:
         return "or ".join(_wanted(part) for part in parts if part is not type(None)) + ", or null"
+    if hint is str and isinstance(usual, str) and usual:
+        return f"write text, such as {usual}"
     return f"write a value of type {getattr(hint, '__name__', hint)}"
 
 

@@ -203,6 +203,8 @@ def test_a_long_replay_says_how_far_it_is(
             "error: congestion.step_mbps = -5: it is negative; choose at least 0",
         ),
         (["topology=net", "flows=ring", "network.pfc=2"], "error: network.pfc = 2: this option does not take it"),
+        (["topology=net", "flows=ring", "network.retry_ps=9"], "error: network.retry_ps = 9: it is less than a tick"),
+        (["topology=net", "flows=ring", "header=0"], "error: header = 0: it is not positive; choose at least 1"),
         (["topology=net", "flows=ring", "network.seed=2"], "error: network.seed = 2: it is no option of its own"),
         (["topology=net", "flows=ring", "exact=1"], "error: exact = '1': there is no such option; choose one of true"),
         (["topology=net", "flows=ring", "network=flow", "exact=true"], "error: exact = 'true': network=flow knows no"),
