@@ -59,8 +59,9 @@ def test_embedding_and_head_may_be_written_or_not() -> None:
 
     assert complete.replicas[0].layers == range(last + 1)
     assert check_deployment(complete, SMALL) == complete
-    *before, stage = complete.replicas[0].stages
+    first, *others = complete.replicas
+    *before, stage = first.stages
     beyond = replace(stage, layers=(range(stage.layers[0].start, last + 2),))
-    wrong = replace(complete, replicas=(replace(complete.replicas[0], stages=(*before, beyond)), *complete.replicas[1:]))
+    wrong = replace(complete, replicas=(replace(first, stages=(*before, beyond)), *others))
     with pytest.raises(SpecError, match=f"its last stage ends at layer {last + 1}, the model has {last - 1}"):
         check_deployment(wrong, SMALL)

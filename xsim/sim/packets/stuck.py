@@ -14,7 +14,7 @@ __all__ = ["listed", "reason"]
 Ints = NDArray[np.int64]
 NAMED = 8  # of a kind; the others are counted
 
-MORE_MEMORY = "give switches more memory, network.buffer_bytes, or take ways without a circle"
+MORE_MEMORY = "give switches more memory, network.{option}, or take ways without a circle"
 GO_BACK = "set network.retry_ps, so that senders go back by themselves"
 
 
@@ -25,10 +25,15 @@ def reason(links: Ints, name: Callable[[int], str]) -> tuple[str, str]:
         links: The kernel's table.
         name: Of a link, for people.
     """
-    paused = np.flatnonzero(links[:, k.PAUSED])
-    if len(paused):
-        queues = listed([f"{name(link)} ({links[link, k.BACKLOG]} bytes queued)" for link in paused.tolist()])
-        return f"packets wait for one another: paused for good are {queues}", MORE_MEMORY
+    held = (
+        ("paused", links[:, k.PAUSED] != 0, "buffer_bytes"),
+        ("without credit", links[:, k.CREDIT_CALL] == k.NEXT_CALL, "credit_bytes"),
+    )
+    for what, which, option in held:
+        if which.any():
+            waiting = np.flatnonzero(which).tolist()
+            queues = listed([f"{name(link)} ({links[link, k.BACKLOG]} bytes queued)" for link in waiting])
+            return f"packets wait for one another: {what} for good are {queues}", MORE_MEMORY.format(option=option)
     losing = np.flatnonzero(links[:, k.LOST] + links[:, k.DROPS])
     where = listed([name(link) for link in losing.tolist()])
     return f"packets were lost that nobody asks for again, on {where}", GO_BACK
