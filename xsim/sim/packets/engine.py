@@ -121,6 +121,16 @@ class Engine:
 
         return next_tick(self._rows, self._wheel, self._bucket, self._heap, self.sim)
 
+    def check_empty(self) -> None:
+        """Assert that, with no event left, what was sent is received, nothing is held, and all credit has come back."""
+        held = self.links[:, [k.BACKLOG, k.TAKEN, k.OVER, k.PAUSING, k.PAUSED]]
+        assert not held.any(), "a buffer is not empty"
+        assert (self.credits() == self.links[:, k.BUFFER]).all(), "credit is missing"
+        assert not self.switches[:, k.SHARED].any(), "a pool is not empty"
+        travelled = self.flows[:, k.LAST_SIZE] > 0
+        assert (self.flows[:, k.RECEIVED] == self.flows[:, k.POSTED])[travelled].all(), "a byte is missing"
+        assert not self.arrived.any(), "a packet is kept that nobody waits for"
+
     def credits(self) -> Ints:
         """Bytes of credit per link: what the transmitter has, and what is on its way to it."""
         found = self.links[:, k.CREDITS].copy()
