@@ -38,7 +38,7 @@ class Dctcp:
     least_mbps: int = 1000
     packet_bytes: int = 1000
 
-    remembers = 6
+    remembers, positions = 6, (UNTIL - OWN, REDUCED_UNTIL - OWN)
     records, record_bytes, windowed, repaces = False, 0, True, False
 
     def __post_init__(self) -> None:

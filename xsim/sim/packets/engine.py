@@ -27,6 +27,8 @@ class Engine:
         route, turns, members: Ways; flows that take turns at a port; flows that follow one another.
         ended, log: Parties that are done, and durations of transfers.
         sim: The state of the whole.
+        rows, seen, wheel, bucket, heap: What is under way, and in which order it comes.
+        control: The congestion control.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Engine:
 
         control = settings.congestion
         self._run, self._law = run, compiled(control.law or _idle)
+        self.control = control
         self._knobs = np.array(control.knobs(10**12 // settings.tick_ps), dtype=np.float64)
         self.links, self.chances, self.switches = wires.links, wires.chances, wires.switches
         self.flows, self.memory = flows, memory
@@ -52,12 +55,12 @@ class Engine:
         self.ended: Ints = np.zeros(0, dtype=np.int64)
         self.log: Ints = np.zeros(0, dtype=np.int64)
         self.sim = _sim(settings, width)
-        self._wheel = np.zeros(k.WHEEL, dtype=np.int64)
-        self._wheel[: k.BUCKETS] = -1
-        self._rows: Ints = np.zeros((0, k.ROW_COLUMNS), dtype=np.int64)
-        self._seen: Ints = np.zeros((0, k.SEEN_COLUMNS if control.records else 0), dtype=np.int64)
-        self._bucket: Ints = np.zeros((2, 0), dtype=np.int64)
-        self._heap: Ints = np.zeros((3, 0), dtype=np.int64)
+        self.wheel = np.zeros(k.WHEEL, dtype=np.int64)
+        self.wheel[: k.BUCKETS] = -1
+        self.rows: Ints = np.zeros((0, k.ROW_COLUMNS), dtype=np.int64)
+        self.seen: Ints = np.zeros((0, k.SEEN_COLUMNS if control.records else 0), dtype=np.int64)
+        self.bucket: Ints = np.zeros((2, 0), dtype=np.int64)
+        self.heap: Ints = np.zeros((3, 0), dtype=np.int64)
         self.sim[k.ROWS_FREE] = -1
         self.followed()
 
@@ -65,8 +68,8 @@ class Engine:
         """Make room for what one event may cause, now that there are these flows."""
         most = int((self.flows[:, k.FOLLOWERS_END] - self.flows[:, k.FOLLOWERS]).max(initial=0))
         self.sim[k.MARGIN] = margin = MARGIN + most
-        self._grow(max(len(self._rows), 1024 + margin))
-        self._heap = _wider(self._heap, max(self._heap.shape[1], 1024 + margin))
+        self._grow(max(len(self.rows), 1024 + margin))
+        self.heap = _wider(self.heap, max(self.heap.shape[1], 1024 + margin))
         if self.sim[k.LOGGED] + margin > len(self.log):
             self.log = np.append(self.log, np.zeros(LOG + margin, dtype=np.int64))
 
@@ -76,9 +79,9 @@ class Engine:
 
         missing = len(subjects) - int(self.sim[k.ROWS_LEFT])
         if missing > 0:
-            self._grow(len(self._rows) + max(missing, len(self._rows) // 2))
-        self._heap = _wider(self._heap, int(self.sim[k.HEAPED] + self.sim[k.MARGIN]) + len(subjects))
-        post(kind, subjects, at, self._rows, self._wheel, self._heap, self.sim)
+            self._grow(len(self.rows) + max(missing, len(self.rows) // 2))
+        self.widen_heap(int(self.sim[k.HEAPED]) + len(subjects))
+        post(kind, subjects, at, self.rows, self.wheel, self.heap, self.sim)
 
     def run(self, until: int) -> int:
         """Process events up to that tick; ``IDLE``, ``LATER`` or ``LOST_HOPE``, or ``GROW`` if the log is full."""
@@ -86,50 +89,54 @@ class Engine:
             answer = self._run(
                 self._law,
                 until,
-                self._rows,
+                self.rows,
                 self.links,
                 self.chances,
                 self.switches,
                 self.flows,
                 self.memory,
                 self._knobs,
-                self._seen,
+                self.seen,
                 self.route,
                 self.turns,
                 self.members,
                 self.ended,
                 self.log,
-                self._wheel,
-                self._bucket,
-                self._heap,
+                self.wheel,
+                self.bucket,
+                self.heap,
                 self.sim,
             )
             if answer != k.GROW or len(self.log) < self.sim[k.LOGGED] + self.sim[k.MARGIN]:
                 return answer
             if self.sim[k.ROWS_LEFT] < self.sim[k.MARGIN]:
-                self._grow(len(self._rows) * 3 // 2)
-            if self._heap.shape[1] < self.sim[k.HEAPED] + self.sim[k.MARGIN]:
-                self._heap = _wider(self._heap, 2 * self._heap.shape[1])
+                self._grow(len(self.rows) * 3 // 2)
+            if self.heap.shape[1] < self.sim[k.HEAPED] + self.sim[k.MARGIN]:
+                self.heap = _wider(self.heap, 2 * self.heap.shape[1])
 
     def next_tick(self) -> int:
         """When the next event comes; -1 if there is none."""
         from xsim.sim.kernels.packet_clock import next_tick
 
-        return next_tick(self._rows, self._wheel, self._bucket, self._heap, self.sim)
+        return next_tick(self.rows, self.wheel, self.bucket, self.heap, self.sim)
+
+    def widen_heap(self, count: int) -> None:
+        """Make room for so many events in the heap."""
+        self.heap = _wider(self.heap, count + int(self.sim[k.MARGIN]))
 
     def _grow(self, count: int) -> None:
         """So many rows."""
-        old = len(self._rows)
+        old = len(self.rows)
         if count <= old:
             return
         rows = np.zeros((count, k.ROW_COLUMNS), dtype=np.int64)
-        rows[:old] = self._rows
+        rows[:old] = self.rows
         rows[old:, k.NEXT] = np.append(np.arange(old + 1, count), self.sim[k.ROWS_FREE])
         self.sim[k.ROWS_FREE] = old
         self.sim[k.ROWS_LEFT] += count - old
-        seen = np.zeros((count, self._seen.shape[1]), dtype=np.int64)
-        seen[:old] = self._seen
-        self._rows, self._seen, self._bucket = rows, seen, _wider(self._bucket, count)
+        seen = np.zeros((count, self.seen.shape[1]), dtype=np.int64)
+        seen[:old] = self.seen
+        self.rows, self.seen, self.bucket = rows, seen, _wider(self.bucket, count)
 
 
 def _wider(table: Ints, columns: int) -> Ints:

@@ -15,6 +15,7 @@ from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.fabric_wires import wires_of_fabric
 from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.skip import Skipper
 from xsim.sim.packets.wires import width_of
 from xsim.sim.traffic.compiled import Compiled
 from xsim.sim.traffic.tally import Totals
@@ -39,6 +40,7 @@ class Instances:
         control = settings.congestion
         memory = np.zeros((0, k.OWN + control.remembers if control.law else 0))
         self._engine = Engine(wires, flows, memory, nothing, nothing, nothing, width_of(wires.links), settings)
+        self._runs = Skipper(self._engine) if settings.fast_forward else self._engine
         self._fabric, self._settings = fabric, settings
         self._used = 0
         self._let: Ints = np.zeros(len(fabric.links), dtype=np.int64)  # flows that begin at each port, so far
@@ -77,7 +79,7 @@ class Instances:
         None after ``LONGEST_PS``: slow links have packets without end.
         """
         engine = self._engine
-        while (answer := engine.run(min(until_ps, LONGEST_PS))) == k.GROW:
+        while (answer := self._runs.run(min(until_ps, LONGEST_PS))) == k.GROW:
             self._empty_log()
         if answer == k.LOST_HOPE or (answer == k.IDLE and not engine.sim[k.ENDED] and self._stuck()):
             problem, fix = "packets wait for one another, or were lost for good", "give switches more memory"

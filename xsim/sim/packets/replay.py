@@ -14,6 +14,7 @@ from xsim.sim.kernels.never import NEVER_PS
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.flows import Flows
 from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.skip import Skipper
 from xsim.sim.packets.wires import width_of, wires_of
 
 __all__ = ["LinkCounts", "Outcome", "replay"]
@@ -80,7 +81,7 @@ def replay(graph: Graph, flows: Flows, settings: Settings) -> Outcome:
     starts = starts[np.argsort(flows.start_ps[starts], kind="stable")]
     engine.sim[k.UNFINISHED] = len(table)
     engine.post(k.START, starts, flows.start_ps[starts] // tick_ps)
-    answer = engine.run(NEVER_PS)
+    answer = (Skipper(engine) if settings.fast_forward else engine).run(NEVER_PS)
     if answer == k.LOST_HOPE:
         raise _gave_up(int(engine.sim[k.GAVE_UP]), table, settings)
     if engine.sim[k.UNFINISHED]:

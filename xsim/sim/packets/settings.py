@@ -43,6 +43,7 @@ class Settings:
         retries: How often it does so in a row before that is an error.
         completion: When a flow has ended for those that wait for it: at its last acknowledgement, or its last byte.
         seed: Of the chances of marks and losses.
+        fast_forward: Skip what goes on as it went, see ``skip``.
     """
 
     tick_ps: int = 1
@@ -63,6 +64,7 @@ class Settings:
     retries: int = 7
     completion: Literal["sender", "receiver"] = "sender"
     seed: int = 0
+    fast_forward: bool = False
 
     def __post_init__(self) -> None:
         if self.tick_ps not in (1, 1000):
