@@ -17,7 +17,7 @@ from runners.grid import LIMIT, too_many
 from runners.members import described
 from runners.user_files import check_user_files
 from xsim.errors import SpecError
-from xsim.families import FAMILIES
+from xsim.families import FAMILIES, INSIDE
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -168,8 +168,8 @@ def _epilog(config_dirs: tuple[Path, ...]) -> str:
 
 def _members() -> Iterator[str]:
     """A paragraph per member: what it is, and its options."""
-    for family in FAMILIES:
-        yield f" {family}"
+    for family in (*FAMILIES, *INSIDE):
+        yield f" {INSIDE[family]}.{family}" if family in INSIDE else f" {family}"
         for member in described(family):
             yield from _entries({member.name: member.about})
             yield from _options(member.options)

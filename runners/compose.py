@@ -16,7 +16,7 @@ from pathlib import Path
 from runners import options
 from runners.cli import Setting
 from xsim.errors import SpecError
-from xsim.families import FAMILIES
+from xsim.families import FAMILIES, INSIDE
 
 __all__ = ["Composer", "Plain", "delete", "place", "session"]
 
@@ -94,10 +94,11 @@ class Composer:
         for family in FAMILIES:
             if family in groups:
                 config[family] = _checked_member(family, config[family], values)
+        chosen = {f"{family}.{key}" for key, family in INSIDE.items() if family in groups}
         for setting in values:
             if setting.verb == "delete":
                 delete(config, setting.key)
-            else:
+            elif setting.key not in chosen:
                 add = setting.verb == "add" or setting.key in options.UNWRITTEN
                 place(config, setting.key, setting.values[0], add=add)
         _refuse_code(config, "")
@@ -105,10 +106,13 @@ class Composer:
 
 
 def _checked_member(family: str, node: object, values: Sequence[Setting]) -> object:
-    """``node`` spelled out, if it can have all of ``values`` that are meant for it."""
+    """``node`` spelled out, if it can have all of ``values`` that are meant for it, with those that choose members."""
     if not isinstance(node, dict):
         return node
-    full = options.spelled_out(family, node)
+    own = options.spelled_out(family, node)
+    inner = [key for key, outer in INSIDE.items() if outer == family and key in own]
+    chosen = {key: s.values[0] for s in values for key in inner if s.key == f"{family}.{key}" and s.values}
+    full = options.spelled_out(family, own | chosen) if chosen else own
     for setting in values:
         if setting.key.startswith(f"{family}."):
             options.check_member_option(family, full, setting.key, setting.values[0] if setting.values else "")

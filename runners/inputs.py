@@ -6,11 +6,9 @@ each other (a deployment larger than the cluster) fails in ``Inputs.experiment``
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import json
-import typing
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -21,7 +19,8 @@ from typing import Any, Literal, TypeVar, cast
 import xsim
 from xsim.errors import SpecError
 from xsim.experiment import Experiment
-from xsim.families import FAMILIES, build
+from xsim.families import FAMILIES, INSIDE, build
+from xsim.families import plain as plain_options
 from xsim.spec.cluster import ClusterSpec
 from xsim.spec.codec import from_plain, to_plain
 from xsim.spec.deployment import DeploymentPlan
@@ -117,7 +116,7 @@ def resolved(inputs: Inputs) -> dict[str, object]:
     """Every input spelled out, as plain data: reading it again gives an equal ``Inputs``."""
     plain = {name: to_plain(getattr(inputs, name)) for name in ("cluster", "model")}
     plain["deployment"] = None if inputs.deployment is None else to_plain(inputs.deployment)
-    members = {family: {"name": name} | _options(member) for family, (name, member) in inputs.members.items()}
+    members = {family: {"name": name} | plain_options(member) for family, (name, member) in inputs.members.items()}
     names = ("batch", "precision", "optimizer", "seed", "memory", "verify")
     return plain | members | {name: getattr(inputs, name) for name in names}
 
@@ -135,7 +134,9 @@ def code_hash() -> str:
     digest = hashlib.sha256()
     for path in own:
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    for name in sorted({entry.module for family in FAMILIES for entry in entry_points(group=f"xsim.{family}")}):
+    for name in sorted(
+        {entry.module for family in (*FAMILIES, *INSIDE) for entry in entry_points(group=f"xsim.{family}")}
+    ):
         spec = find_spec(name)
         if spec is not None and spec.origin is not None:
             digest.update(name.encode() + b"\0" + Path(spec.origin).read_bytes() + b"\0")
@@ -157,13 +158,6 @@ def _member(family: str, node: object) -> tuple[str, Any]:
         raise SpecError(family, node, "it names no option", f"write {family}=NAME")
     options = {str(key): _as_tuple(value) for key, value in node.items()}
     return str(options.get("name")), build(family, options)
-
-
-def _options(member: object) -> dict[str, object]:
-    """Option values by name; 4 and 4.0 are the same for a float."""
-    hints = typing.get_type_hints(type(member))
-    found = dataclasses.asdict(cast(Any, member))
-    return {key: float(value) if hints[key] is float else value for key, value in found.items()}
 
 
 def _as_tuple(value: object) -> object:

@@ -37,14 +37,15 @@ class Description:
 def described(family: str) -> Iterator[Description]:
     """Each member of ``family``, in name order; of one whose file cannot be read, the name alone."""
     others = {entry.name: entry.module for entry in metadata.entry_points(group=f"xsim.{family}")}
-    folder = Path(importlib.import_module(families.FAMILIES[family]).__path__[0])
+    place = f"{families.INSIDE[family]}.{family}" if family in families.INSIDE else family
+    folder = Path(importlib.import_module(families.package(family)).__path__[0])
     for name in families.names(family):
         path = _source(others[name]) if name in others else folder / f"{name}.py"
         try:
             tree = ast.parse("" if path is None else path.read_text())
         except (OSError, ValueError, SyntaxError):  # its error is told when it is chosen
             tree = ast.Module([], [])
-        yield _description(family, name, tree)
+        yield _description(place, name, tree)
 
 
 def _source(module: str) -> Path | None:
@@ -56,13 +57,13 @@ def _source(module: str) -> Path | None:
     return None if spec is None or spec.origin is None else Path(spec.origin)
 
 
-def _description(family: str, name: str, tree: ast.Module) -> Description:
-    """The public dataclass of a member's file, described."""
+def _description(place: str, name: str, tree: ast.Module) -> Description:
+    """The public dataclass of a member's file, described; ``place`` is where its options are set."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name[0] != "_" and _is_dataclass(node):
             about = (ast.get_docstring(node) or "").partition("\n")[0]
             fields = (field for field in node.body if isinstance(field, ast.AnnAssign))
-            return Description(name, about, tuple(f"{family}.{_option(field)}" for field in fields))
+            return Description(name, about, tuple(f"{place}.{_option(field)}" for field in fields))
     return Description(name, "", ())
 
 

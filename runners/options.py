@@ -95,7 +95,15 @@ def spelled_out(family: str, node: Mapping[str, object]) -> dict[str, object]:
         SpecError: There is no such member, or its file is broken.
     """
     values = families.defaults(families.member(family, str(node.get("name"))))
-    return dict(node) | {key: _listed(value) for key, value in values.items() if key not in node}
+    full = dict(node) | {key: _listed(value) for key, value in values.items() if key not in node}
+    for key in families.INSIDE:
+        inner = {"name": full.get(key)} if isinstance(full.get(key), str) else full.get(key)
+        if isinstance(inner, dict) and "name" in inner:
+            try:
+                full[key] = spelled_out(key, inner)
+            except SpecError as error:
+                raise error.under(family) from None
+    return full
 
 
 def check_choice(group: str, option: object, config_dirs: Iterable[Path] = ()) -> None:
@@ -116,17 +124,25 @@ def check_key(key: str, value: object) -> None:
         raise SpecError(key, value, "there is no such key", f"{near(first, known)}the keys are {', '.join(known)}")
 
 
-def check_member_option(family: str, node: Mapping[str, object], key: str, value: object) -> None:
-    """Refuse an option of a family that the chosen member, described by ``node``, does not have."""
-    option = key.split(".")[1]
+def check_member_option(family: str, node: Mapping[str, object], key: str, value: object, depth: int = 1) -> None:
+    """Refuse an option of a family that the chosen member, described by ``node``, does not have.
+
+    Args:
+        depth: Which part of ``key`` is the option.
+    """
+    path = key.split(".")
+    place, option = ".".join(path[:depth]), path[depth]
+    inner = node.get(option)
+    if option in families.INSIDE and len(path) > depth + 1 and isinstance(inner, dict):
+        check_member_option(option, inner, key, value, depth + 1)
     if option in node:
         return
     having = [name for name in families.names(family) if option in _options(family, name)]
     own = ", ".join(name for name in node if name != "name")
-    fix = " and ".join(f"{family}={name}" for name in having) + f" {'have' if len(having) > 1 else 'has'} it"
+    fix = " and ".join(f"{place}={name}" for name in having) + f" {'have' if len(having) > 1 else 'has'} it"
     if not having:
         fix = f"{near(option, node)}{f'it has {own}' if own else 'it has none'}"
-    raise SpecError(key, value, f"{family}={node.get('name')} has no option {option}", fix)
+    raise SpecError(key, value, f"{place}={node.get('name')} has no option {option}", fix)
 
 
 def near(name: object, known: Iterable[str]) -> str:
@@ -161,4 +177,6 @@ def _options(family: str, name: str) -> Mapping[str, object]:
 
 
 def _listed(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _listed(each) for key, each in value.items()}
     return list(map(_listed, value)) if isinstance(value, tuple) else value

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from runners.foreign import FORMATS
 from xsim.errors import SpecError
 from xsim.families import build, defaults, filled, member, names
+from xsim.units import parse_time
 
 if TYPE_CHECKING:
     from xsim.sim.contracts import NetworkBackend
@@ -24,6 +25,7 @@ KEYS: Mapping[str, str] = {
     "topology": "FILE: links and switches, as HPCC or SimAI (text) or htsim (.topo) write them",
     "flows": "FILE: flows, as HPCC (text) or htsim (.cm) write them, or plain: id src dst bytes start_ns dep",
     "out": "FILE.csv: completion times, one line per flow; without it only the summary is printed",
+    "tables": "FOLDER: Parquet tables of flows, links, completion times and, if sampled, of queues over time",
     "format": f"{', '.join(FORMATS)}: how the flows are written, if that does not show",
     "network": "how flows share links: packet, or a member of the family, see below (packet)",
     "payload": "bytes of a flow that a full packet carries (1000)",
@@ -32,9 +34,21 @@ KEYS: Mapping[str, str] = {
     "congestion": "of packets: how senders adapt, see below (none)",
     "completion": "of packets: sender, whose last acknowledgement ends a flow, or receiver, whose last byte (sender)",
     "exact": "of packets: true counts time in whole ns as ns-3 does, false in ps (true)",
+    "sample": "of packets: how far apart the instants are at which queues and rates are noted for tables=, as 1us",
 }
-_OF_PACKETS = ("congestion", "completion", "exact")
-_OWN_KEYS = ("tick_ps", "payload_bytes", "header_bytes", "completion", "seed", "congestion", "ecn")  # of the settings
+_OF_PACKETS = ("congestion", "completion", "exact", "sample")
+_OWN_KEYS = (  # of the settings, what other keys set
+    "tick_ps",
+    "payload_bytes",
+    "header_bytes",
+    "scale_up_payload_bytes",
+    "scale_up_header_bytes",
+    "completion",
+    "seed",
+    "congestion",
+    "ecn",
+    "sample_ps",
+)
 _NEEDED = ("topology", "flows")
 _LARGEST = {"payload": 2**20, "header": 10_000, "seed": 10**9}
 _WORDS: Mapping[str, object] = {"true": True, "false": False, "null": None}
@@ -54,6 +68,7 @@ class Options:
     topology: Path
     flows: Path
     out: Path | None
+    tables: Path | None
     format: str | None
     payload_bytes: int
     header_bytes: int
@@ -81,6 +96,7 @@ def read_options(words: Sequence[str]) -> Options:
         topology=Path(given["topology"]),
         flows=Path(given["flows"]),
         out=Path(given["out"]) if "out" in given else None,
+        tables=Path(given["tables"]) if "tables" in given else None,
         format=given.get("format"),
         payload_bytes=payload_bytes,
         header_bytes=header_bytes,
@@ -125,7 +141,19 @@ def _settings(given: Mapping[str, str], payload_bytes: int, header_bytes: int, s
         completion=cast(Literal["sender", "receiver"], given.get("completion", "sender")),
         congestion=build("congestion", {"name": given.get("congestion", "none"), **_dotted(given, "congestion")}),
         seed=seed,
+        sample_ps=_sample_ps(given),
     )
+
+
+def _sample_ps(given: Mapping[str, str]) -> int | None:
+    if "sample" not in given:
+        return None
+    if "tables" not in given:
+        raise SpecError("sample", given["sample"], "what is noted is not written", "write tables=FOLDER too")
+    try:
+        return parse_time(given["sample"])
+    except SpecError as error:
+        raise SpecError("sample", given["sample"], error.problem, error.fix) from None
 
 
 def _backend(given: Mapping[str, str], network: str) -> NetworkBackend:
@@ -170,6 +198,8 @@ def _check_out(options: Options) -> None:
     """What cannot be written is found before anything is simulated."""
     from runners.preflight import check_place
 
+    if options.tables is not None:
+        check_place("tables", options.tables)
     out = options.out
     if out is None:
         return

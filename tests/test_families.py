@@ -9,7 +9,7 @@ import pytest
 
 from xsim import families
 from xsim.errors import SpecError
-from xsim.families import FAMILIES, build, defaults, member, names
+from xsim.families import FAMILIES, INSIDE, build, defaults, member, names, plain
 from xsim.plan import reshard
 
 GOOD = """
@@ -42,6 +42,17 @@ def test_a_file_is_an_option(folder: Path) -> None:
     assert {"fine", "lcm"} <= set(names("reshard"))
     assert defaults(member("reshard", "fine")) == {"knob": 3, "parts": (1, 2)}
     assert build("reshard", {"name": "fine", "knob": 7}).knob == 7
+
+
+def test_an_option_may_be_a_member_of_another_family() -> None:
+    usual, named = build("network", {"name": "packet"}), build("network", {"name": "packet", "congestion": "dcqcn"})
+    told = build("network", {"name": "packet", "congestion": {"name": "dcqcn", "gain": 1}})
+
+    assert plain(usual)["congestion"] == {"name": "none"}
+    assert named == build("network", {"name": "packet", **plain(named)}) != told
+    assert plain(told)["congestion"] == defaults(member("congestion", "dcqcn")) | {"name": "dcqcn", "gain": 1.0}
+    with pytest.raises(SpecError, match="congestion = 'dcqcn': it is no congestion control; build one of dcqcn, "):
+        member("network", "packet")(congestion="dcqcn")
 
 
 def test_a_list_serves_as_a_tuple(folder: Path) -> None:
@@ -82,6 +93,28 @@ def test_a_list_serves_as_a_tuple(folder: Path) -> None:
             "planner",
             {"name": "uniform", "zero": 4},
             "planner.zero = 4: there is no such stage of ZeRO; choose 0, 1, 2 or 3",
+        ),
+        ("network", {"name": "packet", "congestion": "bbr"}, "network.congestion = 'bbr': there is no such option; "),
+        ("network", {"name": "packet", "congestion": 3}, "network.congestion = 3: it names no option; write one of dc"),
+        (
+            "network",
+            {"name": "packet", "congestion": {"gain": 0.5}},
+            "network.congestion = {'gain': 0.5}: it names no option; write one of dcqcn, dctcp, ",
+        ),
+        (
+            "network",
+            {"name": "packet", "congestion": {"name": "dcqcn", "gian": 1}},
+            "network.congestion.gian = 1: dcqcn has no such option; it takes alpha_ns, ",
+        ),
+        (
+            "network",
+            {"name": "packet", "congestion": {"name": "dcqcn", "gain": 7}},
+            "network.congestion.gain = 7: it is no weight; choose above 0, up to 1",
+        ),
+        (
+            "network",
+            {"name": "packet", "congestion": {"name": "dcqcn", "gain": "x"}},
+            "network.congestion.gain = 'x': this option does not take it; write a value of type float",
         ),
         ("background", {"name": "load", "load": 30}, "background.load = 30: it is not within 0.001 to 1; check the "),
         ("background", {"name": "load", "size": "0 B"}, "background.size = 0 B: it is not within 1 B to 1 PB; "),
@@ -131,7 +164,7 @@ def test_a_broken_file_is_an_error_of_its_own_option(folder: Path, name: str, te
     assert member("reshard", "lcm").__name__ == "Lcm"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *INSIDE])
 def test_every_member_keeps_the_rules(family: str) -> None:
     assert [name for name, _ in families.members(family)] == list(names(family))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from xsim.families import FAMILIES, names
+from xsim.families import FAMILIES, INSIDE, names
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -61,6 +61,20 @@ def test_schedule_commands_draw(command: str, tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("0 | F0")
+
+
+def test_the_queues_of_a_replay_are_drawn(tmp_path: Path) -> None:
+    shown = dict(BLOCKS)
+    (tmp_path / "star.hpcc").write_text(shown["hpcc"])
+    (tmp_path / "ring.flows").write_text(shown["flows"])
+    (replay,) = [command for command in COMMANDS if "sample=" in command]
+    (draw,) = [command for command in COMMANDS if "analysis.queues" in command]
+
+    for command in (replay, draw):
+        done = run([sys.executable, *shlex.split(command)[1:]], tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.endswith("Figure: ring/figures/queues.png\n")
+        (tmp_path / "ring" / "figures" / "queues.png").unlink()
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.network" in c])
@@ -126,13 +140,14 @@ def test_the_variable_that_a_calibration_reads_is_named(monkeypatch: pytest.Monk
 
 
 def test_every_kind_of_command_is_covered() -> None:
-    modules = ("runners.sweep", "runners.run", "runners.schedule", "runners.network", "analysis.compare")
-    kinds = ("make ", *(f"python -m {module}" for module in modules))
+    runners = (f"python -m runners.{name}" for name in ("sweep", "run", "schedule", "network"))
+    kinds = ("make ", *runners, *(f"python -m analysis.{name}" for name in ("compare", "queues", "scaling")))
     assert [c for c in COMMANDS if not c.startswith(kinds)] == []
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *INSIDE])
 def test_every_member_is_in_the_table(family: str) -> None:
-    (row,) = re.findall(rf"^\| `{family}` \| ([^|]*) \|", README, re.MULTILINE)
+    place = f"{INSIDE[family]}.{family}" if family in INSIDE else family
+    (row,) = re.findall(rf"^\| `{re.escape(place)}` \| ([^|]*) \|", README, re.MULTILINE)
 
     assert sorted(re.findall(r"`(\w+)`", row)) == list(names(family))

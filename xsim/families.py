@@ -9,6 +9,7 @@ of no other.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import importlib
@@ -25,7 +26,19 @@ from typing import Any, TypeVar
 
 from xsim.errors import SpecError
 
-__all__ = ["FAMILIES", "Members", "build", "defaults", "filled", "member", "members", "names"]
+__all__ = [
+    "FAMILIES",
+    "INSIDE",
+    "Members",
+    "build",
+    "defaults",
+    "filled",
+    "member",
+    "members",
+    "names",
+    "package",
+    "plain",
+]
 
 FAMILIES: Mapping[str, str] = {
     "planner": "xsim.plan.planner",
@@ -38,7 +51,9 @@ FAMILIES: Mapping[str, str] = {
     "background": "xsim.sim.background",
 }
 
-_PACKAGES: Mapping[str, str] = {**FAMILIES, "congestion": "xsim.sim.congestion"}  # also those inside a member
+INSIDE: Mapping[str, str] = {"congestion": "network"}  # their members are an option of members of another family
+
+_PACKAGES: Mapping[str, str] = {**FAMILIES, "congestion": "xsim.sim.congestion"}
 
 _CONTRACTS: Mapping[str, str] = {
     "planner": "xsim.plan.contracts:Planner",
@@ -53,6 +68,11 @@ _CONTRACTS: Mapping[str, str] = {
 }
 
 T = TypeVar("T")
+
+
+def package(family: str) -> str:
+    """The package whose modules are the members."""
+    return _PACKAGES[family]
 
 
 @cache
@@ -97,12 +117,25 @@ def members(family: str) -> Iterator[tuple[str, type]]:
 
 def defaults(cls: type) -> dict[str, object]:
     """The options of a member with the values that they have unless told otherwise."""
-    instance = cls()
-    return {field.name: getattr(instance, field.name) for field in dataclasses.fields(cls)}
+    return plain(cls())
+
+
+def plain(instance: Any) -> dict[str, object]:
+    """The options of a member as ``build`` takes them; 4 and 4.0 are the same for a float."""
+    hints = typing.get_type_hints(type(instance))
+    found = {field.name: getattr(instance, field.name) for field in dataclasses.fields(instance)}
+    for key, value in found.items():
+        if key in INSIDE:
+            found[key] = {"name": _name(key, type(value)), **plain(value)}
+        elif hints[key] is float:
+            found[key] = float(value)
+    return found
 
 
 def build(family: str, node: Mapping[str, object]) -> Any:
     """The member that ``node`` describes: ``{"name": ..., option: value, ...}``. A list serves where a tuple is asked.
+
+    An option that is a member of another family is such a description too, or a name alone.
 
     Raises:
         SpecError: An unknown name or option, or a value of the wrong type.
@@ -126,12 +159,32 @@ def filled(cls: type[T], family: str, name: str, options: Mapping[str, object], 
         if key not in fields:
             offered = ", ".join(fields) or "nothing"
             raise SpecError(f"{family}.{key}", value, f"{name} has no such option", f"it takes {offered}")
-        if not _fits(value, hints[key]):
+        if key not in INSIDE and not _fits(value, hints[key]):
             raise SpecError(f"{family}.{key}", value, "this option does not take it", _wanted(hints[key]))
     try:
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in options.items()})
+        return cls(**{key: _taken(key, value) for key, value in options.items()})
     except SpecError as error:
         raise error.under(family) from None
+
+
+def _taken(key: str, value: object) -> object:
+    """The value of an option as the member gets it."""
+    if key in INSIDE:
+        node = {"name": value} if isinstance(value, str) else value
+        if not isinstance(node, Mapping) or "name" not in node:
+            offered = ", ".join(names(key))
+            raise SpecError(key, value, "it names no option", f"write one of {offered}, or {{name: ..., option: ...}}")
+        return build(key, node)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _name(family: str, cls: type) -> str:
+    """The option name of a member."""
+    for name in names(family):
+        with contextlib.suppress(SpecError):  # a broken file is not the one
+            if member(family, name) is cls:
+                return name
+    raise SpecError(family, cls.__name__, "it is no member", f"choose one of {', '.join(names(family))}")
 
 
 class Members:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
 from tests.oracles.packet_values import Flow
@@ -30,13 +32,17 @@ def one_way(graph: Graph, src: int, dst: int, choice: int = 0) -> tuple[int, ...
 
 
 @st.composite
-def traffic(draw: st.DrawFn) -> tuple[Graph, list[Flow]]:
-    """Up to 9 flows, some behind others, to two of the hosts on leaves that one or two spines join; links unlike."""
+def traffic(draw: st.DrawFn, losses: Sequence[float] = (0.0,)) -> tuple[Graph, list[Flow]]:
+    """Up to 9 flows, some behind others, to two of the hosts on leaves that one or two spines join; links unlike.
+
+    Args:
+        losses: Of these one for each cable.
+    """
     spines, leaves, hosts = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.integers(2, 6))
     vertices = hosts + leaves + spines
     joins = [(host, hosts + host % leaves) for host in range(hosts)]
     joins += [(hosts + leaf, hosts + leaves + spine) for leaf in range(leaves) for spine in range(spines)]
-    cables = tuple(Cable(a, b, draw(BANDWIDTHS), draw(DELAYS_PS)) for a, b in joins)
+    cables = tuple(Cable(a, b, draw(BANDWIDTHS), draw(DELAYS_PS), draw(st.sampled_from(losses))) for a, b in joins)
     graph = Graph(vertices, frozenset(range(hosts, vertices)), cables)
     flows: list[Flow] = []
     for number in range(draw(st.integers(1, 9))):

@@ -62,10 +62,12 @@ class Sender:
         self.available = clock.now
         self.last_size = 0
         self.go_backs = 0
+        self._confirmed: set[int] = set()  # first bytes of packets acknowledged before earlier ones
         self._expiries = 0
         self._timer: Call | None = None
-        self._extra_bytes = congestion.extra_bytes
-        self._control = congestion.control(self) if congestion.control else None
+        self.payload_bytes = flow.payload_bytes or settings.payload_bytes
+        self.header_bytes = flow.header_bytes or settings.header_bytes + congestion.extra_bytes
+        self._control = congestion.control(self) if congestion.control and flow.answered else None
 
     @property
     def finished(self) -> bool:
@@ -77,19 +79,26 @@ class Sender:
 
     @property
     def window_is_full(self) -> bool:
-        window = self.window_bytes
+        window, settings = self.window_bytes, self.settings
+        if settings.selective and self.next_byte - self.acked >= settings.ahead_packets * settings.payload_bytes:
+            return True
         if window is None:
             return False
         if self.settings.window_follows_rate:
             window = max(1, window * self.rate // self.line_rate)
         return self.next_byte - self.acked >= window
 
+    @property
+    def next_size(self) -> int:
+        return min(self.payload_bytes, self.bytes_left) + self.header_bytes
+
     def next_packet(self) -> Packet:
         settings, now = self.settings, self.clock.now
-        payload = min(settings.payload_bytes, self.bytes_left)
-        size = payload + settings.header_bytes + self._extra_bytes
+        payload = min(self.payload_bytes, self.bytes_left)
+        size = self.next_size
         packet = Packet(Kind.DATA, size, self.number, self.next_byte, payload, deque(self.flow.path[1:]), sent=now)
         self.next_byte += payload
+        self._pass_over()
         self.last_size = size
         self.available = now + settings.serialisation(size, self.rate)
         if self._timer is None:
@@ -98,9 +107,15 @@ class Sender:
 
     def count(self, packet: Packet) -> None:
         """The bytes that an acknowledgement is for."""
-        if packet.number > self.acked:
-            self.acked = packet.number
-            self.next_byte = max(self.next_byte, self.acked)
+        alone = self.settings.selective and packet.came > max(self.acked, packet.number)
+        news = packet.number > self.acked or (alone and packet.came not in self._confirmed)
+        self.acked = max(self.acked, packet.number)
+        if alone:
+            self._confirmed.add(packet.came)
+        self._confirmed = {first for first in self._confirmed if first >= self.acked}
+        self.next_byte = max(self.next_byte, self.acked)
+        self._pass_over()
+        if news:
             self._expiries = 0
             self._set_timer()
 
@@ -117,6 +132,11 @@ class Sender:
         self.available += serialisation(self.last_size, rate) - serialisation(self.last_size, self.rate)
         self.rate = rate
         self.turns.available_from(self.available)
+
+    def _pass_over(self) -> None:
+        """What has been acknowledged is not sent again."""
+        while self.next_byte in self._confirmed:
+            self.next_byte += min(self.settings.payload_bytes, self.bytes_left)
 
     def _set_timer(self) -> None:
         """Running while bytes are in flight."""
@@ -142,9 +162,10 @@ class Sender:
 class Turns:
     """What waits for a link out of a host: acknowledgements first, then the flows, each a packet in its turn.
 
-    A pause stops both. The scan begins behind the flow that was served last and takes the first that may send. Finished
-    flows stay in the list, and in the count of turns, until a scan passes over one: then all behind it that have
-    finished leave, too, and only the number of the flow that is served is corrected.
+    A pause stops both, and so does a want of credit for the one whose turn it is. The scan begins behind the flow that
+    was served last and takes the first that may send. Finished flows stay in the list, and in the count of turns, until
+    a scan passes over one: then all behind it that have finished leave, too, and only the number of the flow that is
+    served is corrected.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -161,11 +182,14 @@ class Turns:
 
     def next_packet(self) -> Packet | None:
         if not self.port.paused and self.acks:
-            return self.acks.popleft()
+            return self.acks.popleft() if self.port.spend(self.acks[0].size) else None
         sender = self._next_sender()
         if sender is None:
             self._sleep()
             return None
+        if not self.port.spend(sender.next_size):
+            return None
+        self._served = self._senders.index(sender)
         return sender.next_packet()
 
     def available_from(self, tick: int) -> None:
@@ -189,8 +213,6 @@ class Turns:
                 leaving = min(leaving, turn)
         if leaving < count:
             self._senders = senders[:leaving] + [sender for sender in senders[leaving:] if not sender.finished]
-        if chosen is not None:
-            self._served = self._senders.index(chosen)
         return chosen
 
     def _sleep(self) -> None:
@@ -203,7 +225,7 @@ class Turns:
 
 @dataclass(slots=True, eq=False)
 class Receiver:
-    """A flow at its target, which takes its bytes in order alone.
+    """A flow at its target, which takes its bytes in order alone, unless it is selective.
 
     Attributes:
         expected: The next byte.
@@ -214,6 +236,7 @@ class Receiver:
     settings: PacketSettings
     expected: int = 0
     milestone: int = field(init=False)
+    _early: dict[int, int] = field(default_factory=dict)  # payload by first byte
     _asked_for: int = 0
     _ask_again: int = 0
 
@@ -222,6 +245,12 @@ class Receiver:
 
     def answer(self, packet: Packet, now: int) -> Kind | None:
         """To a data packet. Duplicates go unanswered where no sender can be waiting for a lost acknowledgement."""
+        if self.settings.selective:
+            self._early[packet.number] = packet.payload
+            while self.expected in self._early:
+                self.expected += self._early[self.expected]
+            self._early = {first: size for first, size in self._early.items() if first > self.expected}
+            return Kind.ACK
         if packet.number > self.expected:
             if now < self._ask_again and self._asked_for == self.expected:
                 return None
@@ -245,4 +274,14 @@ def ack_size(settings: PacketSettings, congestion: Congestion) -> int:
 def acknowledgement(kind: Kind, size: int, data: Packet, expected: int, back: tuple[int, ...]) -> Packet:
     """Of a data packet, with what it met on its way."""
     way, stamps = deque(back[1:]), list[Stamp](data.stamps)
-    return Packet(kind, size, data.flow, expected, way=way, marked=data.marked, sent=data.sent, stamps=stamps)
+    return Packet(
+        kind,
+        size,
+        data.flow,
+        expected,
+        came=data.number,
+        way=way,
+        marked=data.marked,
+        sent=data.sent,
+        stamps=stamps,
+    )

@@ -132,8 +132,10 @@ class _Network:
         elif packet.way:
             self._switches[end].forward(packet, link, self.ports[link])
         elif packet.kind is Kind.DATA:
+            self.ports[link].leave(packet.size)
             self._receive(packet)
         else:
+            self.ports[link].leave(packet.size)
             self._acknowledge(packet)
 
     # --- flows ---
@@ -169,7 +171,11 @@ class _Network:
         number, now = packet.flow, self.clock.now
         receiver, back = self._receivers[number], self._flows[number].back
         kind = receiver.answer(packet, now)
-        if kind is not None:
+        if not self._flows[number].answered:
+            assert kind is not Kind.NACK, "where nothing is answered, nothing is lost"
+            if receiver.expected == receiver.size_bytes:  # its sender is done, though it has not heard of it
+                self._senders[number].acked, self.sender_end[number] = receiver.expected, now
+        elif kind is not None:
             turns = self._turns[back[0]]
             turns.acks.append(acknowledgement(kind, self._ack_size, packet, receiver.expected, back))
             turns.port.kick()

@@ -44,6 +44,7 @@ class Packet:
     way: Directed links that are still ahead of it.
     came_by: The link by which it came to the switch that holds it.
     marked: Met congestion; an acknowledgement repeats what the data packet met, and its stamps and time of sending.
+    came: Of an acknowledgement, the first byte of the packet that it is for.
     """
 
     kind: Kind
@@ -56,6 +57,7 @@ class Packet:
     marked: bool = False
     sent: int = 0
     stamps: list[Stamp] = field(default_factory=list)
+    came: int = -1
 
 
 class Port:
@@ -85,6 +87,9 @@ class Port:
         self._busy = False
         self._paused_since = 0
         self._on_the_wire = 0
+        self._credit = settings.credit.get(link)
+        self._spent = 0
+        self._waits_for_credit = False
 
     def kick(self) -> None:
         """Send, if it is free and there is something to send."""
@@ -112,7 +117,34 @@ class Port:
         if not paused:
             self.kick()
 
+    @property
+    def by_credit(self) -> bool:
+        return self._credit is not None
+
+    def spend(self, size: int) -> bool:
+        """Take the room for a packet in the buffer at the other end, if it is there. If not, the next to come kicks."""
+        if self._credit is None:
+            return True
+        if self._spent + size > self._credit:
+            self._waits_for_credit = True
+            return False
+        self._spent += size
+        return True
+
+    def leave(self, size: int) -> None:
+        """So much has left that buffer, which is known here a delay later."""
+
+        def known() -> None:
+            self._spent -= size
+            if self._waits_for_credit:
+                self._waits_for_credit = False
+                self.kick()
+
+        if self._credit is not None:
+            self._clock.after(self.delay, known)
+
     def assert_idle(self) -> None:
+        assert not self._spent
         assert not self._busy
         assert not self.paused
         assert not self._on_the_wire
@@ -126,5 +158,6 @@ class Port:
         may_be_lost = self.loss > 0 and packet.kind not in (Kind.PAUSE, Kind.RESUME)
         if may_be_lost and self.dice.throw() < self.loss:
             self.counters.lost += 1
+            self.leave(packet.size)
         else:
             self._deliver(packet)

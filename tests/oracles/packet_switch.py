@@ -62,17 +62,24 @@ class Switch:
         self._held = dict.fromkeys(self._headroom, 0)  # reserve and pool
         self._over = dict.fromkeys(self._headroom, 0)  # headroom
         self._pausing = dict.fromkeys(self._headroom, False)
+        self._kept = dict.fromkeys(self._headroom, 0)  # in the buffers of links that work by credit
+        self._senders: dict[int, Port] = {}  # at the other ends of the links into it
         self._shared = 0
 
     def forward(self, packet: Packet, came_by: int, sender: Port) -> None:
         """Account, then pause, then queue, then send: all at the instant of the arrival."""
         packet.came_by = came_by
         out = packet.way.popleft()
-        if not self._has_room(came_by, packet.size):
+        self._senders[came_by] = sender
+        if sender.by_credit:
+            self._kept[came_by] += packet.size
+            assert self._kept[came_by] <= self._settings.credit[came_by]
+        elif not self._has_room(came_by, packet.size):
             sender.counters.drops += 1
             return
-        self._account(came_by, packet.size)
-        if self._must_pause(came_by):
+        else:
+            self._account(came_by, packet.size)
+        if not sender.by_credit and self._must_pause(came_by):
             self._pausing[came_by] = True
             sender.counters.pauses += 1
             self._send_frame(Kind.PAUSE, came_by)
@@ -86,8 +93,14 @@ class Switch:
             return queue.take_frame()
         if not queue.packets or port.paused:
             return None
+        if not port.spend(queue.packets[0].size):
+            return None
         packet = queue.take()
-        self._release(packet.came_by, packet.size)
+        if self._senders[packet.came_by].by_credit:
+            self._kept[packet.came_by] -= packet.size
+            self._senders[packet.came_by].leave(packet.size)
+        else:
+            self._release(packet.came_by, packet.size)
         if self._marks(port, queue.packet_bytes):
             packet.marked |= packet.kind is Kind.DATA  # of an acknowledgement it would be read by nobody
             port.counters.marks += 1
@@ -102,7 +115,9 @@ class Switch:
     def assert_empty(self) -> None:
         assert not any(queue.packets or queue.frames for queue in self.queues.values())
         assert not any(queue.packet_bytes or queue.frame_bytes for queue in self.queues.values())
-        assert not any([*self._held.values(), *self._over.values(), *self._pausing.values(), self._shared])
+        assert not any(
+            [*self._held.values(), *self._over.values(), *self._pausing.values(), *self._kept.values(), self._shared]
+        )
 
     def _share(self, link: int) -> int:
         return self._pool - self._shared >> self._shift[link]

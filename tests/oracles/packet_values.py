@@ -20,6 +20,8 @@ class Flow:
         after: Number of the flow that it waits for, or -1.
         path: Directed links of its data, not empty.
         back: Directed links of its acknowledgements, not empty.
+        payload_bytes, header_bytes: Of its packets, if they are not like those of others.
+        answered: Whether it has acknowledgements, and congestion control.
     """
 
     src: int
@@ -29,6 +31,9 @@ class Flow:
     after: int
     path: tuple[int, ...]
     back: tuple[int, ...]
+    payload_bytes: int | None = None
+    header_bytes: int | None = None
+    answered: bool = True
 
 
 class Marking(NamedTuple):
@@ -52,6 +57,8 @@ class PacketSettings:
         ack_bytes: Least size of an acknowledgement.
         ack_every: A receiver acknowledges when so many bytes are new to the sender, and the last byte always.
         headroom: Bytes kept per port for what is under way when it pauses: so many times bandwidth times delay.
+        credit: Of directed links that work by credit the bytes of the buffer at their end; what comes over the others
+            is in the memory of the switch.
         marking: By the bit/s of a port; one that is not listed takes that of the next slower, or of the slowest.
         window_bytes: Most that a flow at line rate has in flight: "path" is what its own path holds at the rate of its
             slowest link in one round trip without queues; None is unlimited.
@@ -59,6 +66,8 @@ class PacketSettings:
         round_trip_ps: What congestion control takes for the round trip time without queues.
         routes_by_start: Flows of one pair of hosts take their paths in the order in which they start, not in which they
             are listed: the reference numbers source ports so.
+        selective: A receiver keeps what comes early and acknowledges each packet by itself; it never asks.
+        ahead_packets: Then a sender has no more packets than this under way, from its first unacknowledged byte on.
         nack_interval_ps: A receiver asks for the same missing byte not more often than this.
         retransmit_ps: A sender goes back after so long without progress; None is never, as in the reference.
         retries: How often in a row before it gives up.
@@ -74,6 +83,7 @@ class PacketSettings:
     pfc_bytes: int = 43
     ack_every: int = 1
     pfc: bool = True
+    credit: Mapping[int, int] = field(default_factory=dict)
     buffer_bytes: int = 32 << 20
     reserve_bytes: int = 4096
     headroom: int = 3
@@ -82,6 +92,8 @@ class PacketSettings:
     window_follows_rate: bool = False
     round_trip_ps: int = 0
     routes_by_start: bool = True
+    selective: bool = False
+    ahead_packets: int = 4096
     nack_interval_ps: int = 500_000_000
     retransmit_ps: int | None = None
     retries: int = 7

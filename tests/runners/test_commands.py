@@ -26,6 +26,27 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("network=flwo", "network = 'flwo': there is no such option; did you mean flow? choose one of"),
         ("nework=flow", "nework = 'flow': there is no such key; did you mean network?"),
         ("network.windw=3", "network.windw = 3: network=flow has no option windw"),
+        (
+            "network.congestion=hpcc",
+            "network.congestion = 'hpcc': network=flow has no option congestion; network=packet",
+        ),
+        ("network=packet network.congestion=bbr", "network.congestion = 'bbr': there is no such option; choose one of"),
+        (
+            "network=packet network.congestion.gain=0.5",
+            "network.congestion.gain = 0.5: network.congestion=none has no option gain; network.congestion=dcqcn and",
+        ),
+        (
+            "network=packet network.congestion=hpcc network.congestion.stages=-1",
+            "network.congestion.stages = -1: it is negative; choose at least 0",
+        ),
+        (
+            "network=packet network.congestion=hpcc +network.congestion.foo=1",
+            "network.congestion.foo = 1: network.congestion=hpcc has no option foo; it has aim, ",
+        ),
+        (
+            "network=packet network.congestion=[hpcc]",
+            "network.congestion = ('hpcc',): it names no option; write one of",
+        ),
         ("hydra.verbose=true", "hydra.verbose = 'True': there is no such key"),
         ("network=", "error: network = ''"),
         ("reshard", "command line = 'reshard': it cannot be read"),
@@ -130,6 +151,7 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
     (detail,) = (folder / "here" / "run" / "detail").iterdir()
     assert sorted(path.name for path in detail.iterdir()) == [
         "collectives.parquet",
+        "completion.parquet",
         "exchanges.parquet",
         "links.parquet",
         "operators.parquet",

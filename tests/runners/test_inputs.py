@@ -34,6 +34,18 @@ def test_the_key_ignores_spelling_and_sees_every_value(fig4: Point) -> None:
     assert len({fig4.key, *others}) == 1 + len(OTHERS)
 
 
+def test_a_congestion_control_is_part_of_the_key_however_it_is_chosen() -> None:
+    chosen = point("network=packet", "network.congestion=dcqcn")
+    spelled = point("network=packet", "network.congestion={name:dcqcn,gain:0.00390625}")
+    told = point("network=packet", "network.congestion.gain=0.5", "network.congestion=dcqcn")
+    as_whole = point("network=packet", "network.congestion={name:dcqcn,gain:0.5}")
+
+    assert chosen.key == spelled.key
+    assert told.key == as_whole.key
+    assert len({point("network=packet").key, chosen.key, told.key}) == 3
+    assert read(resolved(read(told.config))) == read(told.config)
+
+
 def test_the_key_depends_on_the_code(fig4: Point) -> None:
     assert key_of(fig4.config_json, fig4.code) == fig4.key
     assert key_of(fig4.config_json, "another") != fig4.key

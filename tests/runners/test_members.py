@@ -10,18 +10,19 @@ from runners.options import spelled, unwritten
 from xsim import families
 
 
-@pytest.mark.parametrize("family", families.FAMILIES)
+@pytest.mark.parametrize("family", [*families.FAMILIES, *families.INSIDE])
 def test_every_member_is_described_as_it_is(family: str) -> None:
     found = {member.name: member for member in described(family)}
 
+    place = f"{families.INSIDE[family]}.{family}" if family in families.INSIDE else family
     assert tuple(found) == families.names(family)
     for name, cls in families.members(family):
         assert found[name].about == (cls.__doc__ or "").partition("\n")[0]
         told = dict(option.partition("=")[::2] for option in found[name].options)
-        usual = {f"{family}.{option}": spelled(value) for option, value in families.defaults(cls).items()}
+        usual = {f"{place}.{option}": spelled(value) for option, value in families.defaults(cls).items()}
         computed = {option for option, value in told.items() if value == "" != usual[option]}
         assert told == usual | dict.fromkeys(computed, "")
-        assert computed <= {"collective.protocols"}
+        assert computed <= {"collective.protocols", "network.congestion"}
 
 
 def test_a_file_that_cannot_be_read_is_named_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

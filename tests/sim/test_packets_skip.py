@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 from dataclasses import replace
+from itertools import product
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from xsim.sim.congestion.dcqcn import Dcqcn
 from xsim.sim.congestion.dctcp import Dctcp
 from xsim.sim.congestion.hpcc import Hpcc
 from xsim.sim.congestion.none import Uncontrolled
+from xsim.sim.congestion.swift import Swift
 from xsim.sim.congestion.timely import Timely
 from xsim.sim.contracts import CongestionControl
 from xsim.sim.kernels import packet_columns
@@ -28,6 +31,7 @@ from xsim.sim.packets.settings import Settings
 
 RATE = 100 * 10**9
 NINE = Settings(payload_bytes=9000)
+CONTROLS = (Uncontrolled(), Uncontrolled(), Dcqcn(), Dctcp(), Timely(), Hpcc(), Swift())
 # Names of packet_columns that are neither columns nor kinds of events.
 SETTINGS = {
     *(
@@ -41,13 +45,13 @@ SETTINGS = {
         "TIMERS",
     ),
     *("TIMERS", "MARKED", "WAITING", "UNDER_WAY", "FINISHED", "BEGIN", "FEEDBACK", "ALARMED", "RECORD", "MOST_RECORDS"),
-    *("BUCKETS", "BUCKET_MASK", "WHEEL", "IDLE", "LATER", "GROW", "LOST_HOPE"),
+    *("BUCKETS", "BUCKET_MASK", "WHEEL", "IDLE", "LATER", "GROW", "LOST_HOPE", "NO_CALL", "ONE_CALL", "NEXT_CALL"),
 }
 OF_MEMORY_AND_SEEN = {
     *("RATE_BITS", "WINDOW_BYTES", "ALARM", "LINE_BITS", "TRIP", "TRIP_BYTES", "OWN"),
-    *("SENT_AT", "HOPS_SEEN", "HOP_RECORDS", "PMAX", "LOSS"),
+    *("SENT_AT", "HOPS_SEEN", "CAME", "HOP_RECORDS", "HOPS", "PMAX", "LOSS"),
 }
-EVENTS = {"DATA", "ACK", "NACK", "PAUSE", "RESUME", "FREE", "WAKE", "START", "TIMER", "RETRY", "RELEASE"}
+EVENTS = {"DATA", "ACK", "NACK", "PAUSE", "RESUME", "FREE", "WAKE", "START", "TIMER", "RETRY", "RELEASE", "CREDIT"}
 
 
 def test_every_column_is_known_to_move_or_to_stay() -> None:
@@ -63,7 +67,12 @@ def test_every_column_is_known_to_move_or_to_stay() -> None:
     }
 
     assert names - listed - SETTINGS - OF_MEMORY_AND_SEEN - EVENTS == set()
-    for columns in (moving.FLOW_COLUMNS, moving.LINK_COLUMNS, moving.SIM_COLUMNS, moving.ROW_COLUMNS):
+    for columns in (
+        moving.FLOW_COLUMNS,
+        moving.LINK_COLUMNS,
+        moving.SIM_COLUMNS + moving.NOT_MOVED,
+        moving.ROW_COLUMNS,
+    ):
         assert sorted(columns) == list(range(len(columns)))
 
 
@@ -71,16 +80,16 @@ def test_every_table_of_the_kernel_is_known() -> None:
     from xsim.sim.kernels.packet import run
 
     assert list(inspect.signature(run).parameters) == [
-        *("law", "until", "rows", "links", "chances", "switches", "flows", "state", "knobs", "seen"),
+        *("law", "until", "rows", "links", "chances", "switches", "flows", "state", "knobs", "seen", "arrived"),
         *("route", "turns", "members", "ended", "log", "wheel", "bucket", "heap", "sim"),
     ]
 
 
 def test_one_stream_alone_and_equal_streams_in_a_ring_end_when_they_would() -> None:
-    graph = star(*[RATE] * 4)
-    for ends in ([(0, 1, 10**8, -1)], [(host, (host + 1) % 4, 3 * 10**8, -1) for host in range(4)]):
+    graph, ring = star(*[RATE] * 4), [(host, (host + 1) % 4, 3 * 10**8, -1) for host in range(4)]
+    for ends, flow_control in product(([(0, 1, 10**8, -1)], ring), ("pause", "credit")):
         flows = flows_between(graph, ends)
-        exact, fast = both(graph, flows, NINE)
+        exact, fast = both(graph, flows, replace(NINE, flow_control=flow_control))
 
         assert np.array_equal(fast.sender_end_ps, exact.sender_end_ps)
         assert np.array_equal(fast.receiver_end_ps, exact.receiver_end_ps)
@@ -128,12 +137,13 @@ def test_marked_streams_are_all_simulated(eager: None) -> None:
 
 
 @given(
-    control=st.sampled_from([Uncontrolled(), Uncontrolled(), Dcqcn(), Dctcp(), Timely(), Hpcc()]),
+    control=st.sampled_from(CONTROLS),
     cables=st.lists(st.tuples(BANDWIDTHS, DELAYS_PS), min_size=3, max_size=5),
     ends=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(1, 5)), min_size=1, max_size=6),
     payload_bytes=st.sampled_from([4096, 9000]),
     ack_every=st.sampled_from([1, 10_000]),
     buffer_bytes=st.sampled_from([6_000_000, 32 << 20]),
+    flow_control=st.sampled_from(["pause", "pause", "credit"]),
 )
 def test_fast_forward_is_close(
     control: CongestionControl,
@@ -142,6 +152,7 @@ def test_fast_forward_is_close(
     payload_bytes: int,
     ack_every: int,
     buffer_bytes: int,
+    flow_control: Literal["pause", "credit"],
 ) -> None:
     count = len(cables)
     graph = Graph(count + 1, frozenset({count}), tuple(Cable(i, count, *cable) for i, cable in enumerate(cables)))
@@ -153,6 +164,7 @@ def test_fast_forward_is_close(
         payload_bytes=payload_bytes,
         ack_every=1 if control.law else ack_every,
         buffer_bytes=buffer_bytes,
+        flow_control=flow_control,
         congestion=control,
     )
     with pytest.MonkeyPatch.context() as patch:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,37 +17,62 @@ from tests.oracles.packet_cases import ring_of_switches, traffic, two_on_each_ca
 from tests.oracles.packet_congestion import DCQCN, DCTCP, TIMELY
 from tests.oracles.packet_host import Congestion, GaveUpError
 from tests.oracles.packet_model import StuckError, simulate
+from tests.oracles.packet_swift import Swift as PlainSwift
 from tests.oracles.packet_values import Flow, PacketSettings
 from xsim.errors import SpecError
 from xsim.fabric.graph import Cable, Graph
 from xsim.sim.congestion.dcqcn import Dcqcn
 from xsim.sim.congestion.dctcp import Dctcp
 from xsim.sim.congestion.none import Uncontrolled
+from xsim.sim.congestion.swift import Swift
 from xsim.sim.congestion.timely import Timely
 from xsim.sim.contracts import CongestionControl
+from xsim.sim.kernels import packet_columns as k
 from xsim.sim.marking import Marking
 from xsim.sim.packets.flows import Flows
 from xsim.sim.packets.replay import replay
-from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.settings import FLOW_CONTROLS, Settings
+from xsim.sim.packets.wires import Wires, give_credit, wires_of
 
 # A mark is certain or impossible, so that the two need not draw alike.
 ALWAYS = (3000, 3000, 1.0)
-CONTROLS: tuple[tuple[CongestionControl, Congestion], ...] = (
-    (Uncontrolled(), Congestion()),
-    (Dcqcn(), DCQCN),
-    (Dctcp(), DCTCP),
-    (Timely(), TIMELY),
+Case = tuple[Graph, list[Flow]]
+
+
+def swift(case: Case, tick_ps: int, payload_bytes: int, base_ns: int = 20_000, range_ns: int = 100_000) -> Congestion:
+    """Each flow begins with the packets that its slowest link sends in the longest undisturbed round trip of all."""
+    cables, flows = [[case[0].cables[link // 2] for link in flow.path] for flow in case[1]], case[1]
+    bits = payload_bytes * 8 * (10**12 // tick_ps)
+    trips = [sum(2 * (c.delay_ps // tick_ps) + bits / c.bandwidth_bits_per_s for c in path) for path in cables]
+    slowest = [min(cable.bandwidth_bits_per_s for cable in path) for path in cables]
+    held = [max(1, max(1, int(max(trips))) * rate // (8 * 10**12 // tick_ps)) for rate in slowest]
+    begins = {number: held[number] / payload_bytes for number in range(len(flows))}
+    return Congestion(partial(PlainSwift, begins=begins, base_ns=base_ns, range_ns=range_ns), extra_bytes=8)
+
+
+# A control, and what builds its plain twin for a case, a tick and a payload.
+CONTROLS: tuple[tuple[CongestionControl, Callable[[Case, int, int], Congestion]], ...] = (
+    (Uncontrolled(), lambda *_: Congestion()),
+    (Dcqcn(), lambda *_: DCQCN),
+    (Dctcp(), lambda *_: DCTCP),
+    (Timely(), lambda *_: TIMELY),
+    (Swift(), swift),
+    (Swift(base_ns=1, range_ns=3_000), partial(swift, base_ns=1, range_ns=3_000)),
 )
 
 
 @given(
-    traffic=traffic(),
+    traffic=traffic(losses=(0.0, 0.0, 0.0, 0.02)),
     tick_ps=st.sampled_from((1, 1000)),
     payload_bytes=st.sampled_from((256, 1000, 4096)),
     ack_every=st.sampled_from((1, 1, 3000)),
     buffer_bytes=st.sampled_from((200_000, 400_000, 32 << 20)),
-    pfc=st.booleans(),
+    flow_control=st.sampled_from(FLOW_CONTROLS),
+    credit_bytes=st.sampled_from((None, 4200, 9000, 20_000)),
+    mixed=st.booleans(),
     retry=st.booleans(),
+    receiver=st.sampled_from(("in_order", "selective")),
+    ahead_packets=st.sampled_from((64, 4096)),
     completion=st.sampled_from(("sender", "receiver")),
     control=st.sampled_from(CONTROLS),
 )
@@ -55,36 +82,48 @@ def test_kernel_and_plain_model_agree(
     payload_bytes: int,
     ack_every: int,
     buffer_bytes: int,
-    pfc: bool,
+    flow_control: Literal["pause", "credit", "none"],
+    credit_bytes: int | None,
+    mixed: bool,
     retry: bool,
+    receiver: Literal["in_order", "selective"],
+    ahead_packets: int,
     completion: Literal["sender", "receiver"],
-    control: tuple[CongestionControl, Congestion],
+    control: tuple[CongestionControl, Callable[[Case, int, int], Congestion]],
 ) -> None:
     graph, flows = traffic
-    ours, plain = control
-    retry_ps = 40_000_000 if retry or not pfc else None
+    ours, plain = control[0], control[1](traffic, tick_ps, payload_bytes)
+    selective = receiver == "selective"
+    ack_every = 1 if selective else ack_every
+    retry_ps = 40_000_000 if retry or flow_control == "none" else None
     settings = Settings(
         tick_ps=tick_ps,
         payload_bytes=payload_bytes,
         ack_every=ack_every,
-        pfc=pfc,
+        flow_control=flow_control,
+        credit_bytes=credit_bytes,
         buffer_bytes=buffer_bytes,
         congestion=ours,
         ecn={10**9: Marking(*ALWAYS)},
         window="none",
+        receiver=receiver,
         retry_ps=retry_ps,
         retries=20,
         completion=completion,
     )
+    built = wires(graph, settings, mixed)
     plain_settings = PacketSettings(
         tick_ps=tick_ps,
         below_whole=tick_ps == 1000,
         payload_bytes=payload_bytes,
         ack_every=ack_every,
-        pfc=pfc,
+        pfc=flow_control == "pause",
+        credit={link: size for link, size in enumerate(built.links[:, k.BUFFER].tolist()) if size},
         buffer_bytes=buffer_bytes,
         marking={10**9: packet_values.Marking(*ALWAYS)},
         routes_by_start=False,
+        selective=selective,
+        ahead_packets=ahead_packets,
         retransmit_ps=retry_ps,
         retries=20,
         completion=completion,
@@ -92,16 +131,29 @@ def test_kernel_and_plain_model_agree(
     try:
         expected = simulate(graph, flows, plain_settings, plain)
     except (StuckError, GaveUpError):
-        with pytest.raises(SpecError):
-            replay(graph, columns(flows), settings)
-        return
+        expected = None
 
-    found = replay(graph, columns(flows), settings)
+    few = patch("xsim.sim.packets.reorder.MOST_AHEAD", ahead_packets)
+    with few, patch("xsim.sim.packets.replay.wires_of", return_value=built):
+        if expected is None:
+            with pytest.raises(SpecError):
+                replay(graph, columns(flows), settings)
+            return
+        found = replay(graph, columns(flows), settings)
 
     for name in ("start_ps", "sender_end_ps", "receiver_end_ps", "go_backs"):
         assert getattr(found, name).tolist() == list(getattr(expected, name)), name
     for name in ("sent_bytes", "packets", "marks", "pauses", "paused_ps", "drops", "lost"):
         assert getattr(found.links, name).tolist() == [getattr(link, name) for link in expected.links], name
+
+
+def wires(graph: Graph, settings: Settings, mixed: bool) -> Wires:
+    """As they are set; mixed, every other cable works by credit."""
+    found = wires_of(graph, settings)
+    if mixed:
+        links = np.arange(len(found.links))
+        give_credit(found.links, links[links % 4 < 2], settings)
+    return found
 
 
 def columns(flows: Sequence[Flow]) -> Flows:

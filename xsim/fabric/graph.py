@@ -75,6 +75,11 @@ class Graph:
         """Vertices that send and receive, in order."""
         return (vertex for vertex in range(self.vertices) if vertex not in self.switches)
 
+    def link_name(self, link: int) -> str:
+        """Its ends, as in ``3->16``."""
+        cable = self.cables[link // 2]
+        return f"{cable.b}->{cable.a}" if link % 2 else f"{cable.a}->{cable.b}"
+
     def leaving(self, vertex: int) -> tuple[Hop, ...]:
         """Links out of ``vertex``, in the order of its ports."""
         return tuple(self._leaving[vertex])

@@ -40,7 +40,7 @@ class Dcqcn:
     alpha_ns: int = 1000
     cut_ns: int = 4000
     raise_ns: int = 300_000
-    gain: float = 1 / 256
+    gain: float = 0.00390625  # 1 / 256
     fast: int = 1
     step_mbps: int = 20
     leap_mbps: int = 200
@@ -68,7 +68,7 @@ class Dcqcn:
     def marking(self, bits_per_s: int) -> Marking | None:
         return marking_at(bits_per_s, PUBLISHED)
 
-    def knobs(self, ticks_per_s: int) -> tuple[float, ...]:
+    def knobs(self, ticks_per_s: int, payload_bytes: int) -> tuple[float, ...]:
         per_ns = ticks_per_s // 10**9
         return (
             *(self.alpha_ns * per_ns, self.cut_ns * per_ns, self.raise_ns * per_ns),

@@ -30,19 +30,17 @@ class Dctcp:
         gain: Weight of the last round trip in the share.
         step_mbps: By how much the rate rises.
         least_mbps: No rate is lower.
-        packet_bytes: What counts as a packet in the share.
     """
 
-    gain: float = 1 / 16
+    gain: float = 0.0625  # 1 / 16
     step_mbps: int = 615
     least_mbps: int = 1000
-    packet_bytes: int = 1000
 
     remembers, positions = 6, (UNTIL - OWN, REDUCED_UNTIL - OWN)
     records, record_bytes, windowed, repaces = False, 0, True, False
 
     def __post_init__(self) -> None:
-        for name in ("step_mbps", "least_mbps", "packet_bytes"):
+        for name in ("step_mbps", "least_mbps"):
             if getattr(self, name) < 1:
                 raise SpecError(name, getattr(self, name), "it is not positive", "choose at least 1")
         if not 0 < self.gain <= 1:
@@ -56,8 +54,8 @@ class Dctcp:
         limit_bytes = 30_000 * bits_per_s // 10**10
         return Marking(limit_bytes, limit_bytes, 1.0)
 
-    def knobs(self, ticks_per_s: int) -> tuple[float, ...]:
-        return (self.gain, self.step_mbps * 1e6, self.least_mbps * 1e6, self.packet_bytes)
+    def knobs(self, ticks_per_s: int, payload_bytes: int) -> tuple[float, ...]:
+        return (self.gain, self.step_mbps * 1e6, self.least_mbps * 1e6, payload_bytes)
 
 
 def _law(

@@ -71,7 +71,7 @@ class Hpcc:
     def marking(self, bits_per_s: int) -> Marking | None:
         return None
 
-    def knobs(self, ticks_per_s: int) -> tuple[float, ...]:
+    def knobs(self, ticks_per_s: int, payload_bytes: int) -> tuple[float, ...]:
         return (
             *(self.aim, self.step_mbps * 1e6, self.least_mbps * 1e6, self.stages),
             *(128 * self.unit, 80 * self.unit, ticks_per_s, self.react_to_all),
@@ -99,6 +99,8 @@ def _law(
             for hop in range(seen[HOPS_SEEN]):
                 new, old = HOP_RECORDS + RECORD * hop, KEPT + RECORD * hop
                 took = float(seen[new]) - state[old]
+                if took <= 0.0:  # of two packets that left in one tick the second says nothing
+                    continue
                 unit = knobs[BYTES_UNIT]
                 sent_there = (seen[new + 1] // int(unit) - int(state[old + 1]) // int(unit)) * unit
                 unit = knobs[QUEUE_UNIT]

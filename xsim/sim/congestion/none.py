@@ -19,5 +19,5 @@ class Uncontrolled:
     def marking(self, bits_per_s: int) -> Marking | None:
         return None
 
-    def knobs(self, ticks_per_s: int) -> tuple[float, ...]:
+    def knobs(self, ticks_per_s: int, payload_bytes: int) -> tuple[float, ...]:
         return ()

@@ -62,7 +62,7 @@ class Timely:
     def marking(self, bits_per_s: int) -> Marking | None:
         return None
 
-    def knobs(self, ticks_per_s: int) -> tuple[float, ...]:
+    def knobs(self, ticks_per_s: int, payload_bytes: int) -> tuple[float, ...]:
         per_ns = ticks_per_s // 10**9
         return (
             *(self.low_ns * per_ns, self.high_ns * per_ns, self.span_ns * per_ns, self.gain, self.cut),

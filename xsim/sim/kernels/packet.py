@@ -18,6 +18,10 @@ from xsim.sim.kernels.packet_columns import (
     ACKED,
     ALARM,
     ALARMED,
+    BUFFER,
+    CREDIT,
+    CREDIT_CALL,
+    CREDITS,
     DATA,
     ENDED,
     EVENTS,
@@ -38,6 +42,7 @@ from xsim.sim.kernels.packet_columns import (
     LOST_HOPE,
     MARGIN,
     NACK,
+    NO_CALL,
     NOW,
     PAUSE,
     PAUSED,
@@ -47,6 +52,7 @@ from xsim.sim.kernels.packet_columns import (
     RETRY,
     ROWS_LEFT,
     SERIAL,
+    SIZE,
     START,
     STATE,
     TIME,
@@ -57,6 +63,7 @@ from xsim.sim.kernels.packet_columns import (
     WAY,
 )
 from xsim.sim.kernels.packet_control import Law, advise
+from xsim.sim.kernels.packet_credit import give_back
 from xsim.sim.kernels.packet_flow import begin, release
 from xsim.sim.kernels.packet_host import acknowledge, receive, retry
 from xsim.sim.kernels.packet_link import busy, chance
@@ -80,6 +87,7 @@ def run(
     state: Floats,
     knobs: Floats,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     members: Ints,
@@ -105,11 +113,16 @@ def run(
         if kind <= NACK:
             hop = rows[row, HOP]
             link, out = route[hop], route[hop + 1]
-            if chances[link, LOSS] > 0.0 and chance(link, links) < chances[link, LOSS]:
+            lost = chances[link, LOSS] > 0.0 and chance(link, links) < chances[link, LOSS]
+            if (lost or out < 0) and links[link, BUFFER] > 0:
+                give_back(rows[row, SIZE], link, rows, links, wheel, heap, sim)
+            if lost:
                 links[link, LOST] += 1
                 recycle(row, rows, sim)
             elif out >= 0:
-                forward(row, link, out, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+                forward(
+                    row, link, out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim
+                )
             elif kind == DATA:
                 receive(
                     row,
@@ -119,6 +132,7 @@ def run(
                     switches,
                     flows,
                     seen,
+                    arrived,
                     route,
                     turns,
                     members,
@@ -140,6 +154,7 @@ def run(
                     state,
                     knobs,
                     seen,
+                    arrived,
                     route,
                     turns,
                     members,
@@ -153,8 +168,8 @@ def run(
         subject = rows[row, FLOW]
         recycle(row, rows, sim)
         if kind <= WAKE:
-            if _port_wakes(row, kind, subject, links, sim) and not busy(subject, links, sim):
-                serve(subject, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+            if _port_wakes(row, kind, subject, rows, links, sim) and not busy(subject, links, sim):
+                serve(subject, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
         elif kind == START:
             begin(
                 law,
@@ -167,6 +182,7 @@ def run(
                 state,
                 knobs,
                 seen,
+                arrived,
                 route,
                 turns,
                 members,
@@ -179,7 +195,7 @@ def run(
         elif kind == RELEASE:
             release(subject, rows, flows, route, members, wheel, heap, sim)
         elif kind == RETRY:
-            if not retry(subject, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim):
+            if not retry(subject, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim):
                 return LOST_HOPE
         elif flows[subject, STATE] != FINISHED and state[subject, ALARM + kind - TIMER] == sim[NOW]:
             state[subject, ALARM + kind - TIMER] = 0.0
@@ -189,7 +205,7 @@ def run(
 
 
 @kernel
-def _port_wakes(row: int, kind: int, link: int, links: Ints, sim: Ints) -> bool:
+def _port_wakes(row: int, kind: int, link: int, rows: Ints, links: Ints, sim: Ints) -> bool:
     """Note what has happened to the port; whether it may have become able to send."""
     if kind == FREE:
         links[link, FREE_SET] = 0
@@ -197,6 +213,9 @@ def _port_wakes(row: int, kind: int, link: int, links: Ints, sim: Ints) -> bool:
         if links[link, WAKE_ROW] != row:
             return False
         links[link, WAKE_ROW] = -1
+    elif kind == CREDIT:
+        links[link, CREDIT_CALL] = NO_CALL
+        links[link, CREDITS] += rows[row, SIZE]
     elif kind == PAUSE:
         if links[link, PAUSED] == 0:
             links[link, PAUSED], links[link, PAUSED_SINCE] = 1, sim[NOW]

@@ -15,6 +15,7 @@ from xsim.sim.kernels.packet_columns import (
     BELOW,
     FLOW,
     FLOW_RATE,
+    INSIDE,
     ISSUED,
     KIND,
     LAST_SIZE,
@@ -29,6 +30,7 @@ from xsim.sim.kernels.packet_columns import (
     RETRY_SET,
     RETRY_TIME,
     SCALE,
+    SELECTIVE,
     TIME,
     TIMER,
     TIMERS,
@@ -38,6 +40,7 @@ from xsim.sim.kernels.packet_columns import (
     WINDOW_BYTES,
     WINDOW_FOLLOWS,
 )
+from xsim.sim.kernels.packet_reorder import most_under_way
 
 __all__ = ["Law", "advise", "expect_reply"]
 
@@ -74,6 +77,9 @@ def advise(
     window = int(own[WINDOW_BYTES])
     if window > 0 and sim[WINDOW_FOLLOWS]:
         window = max(1, window * rate // int(own[LINE_BITS]))
+    if sim[SELECTIVE]:
+        most = most_under_way(flow, flows)
+        window = most if window == 0 else min(window, most)
     flows[flow, WINDOW] = window
     for timer in range(TIMERS):
         before = first if timer == 0 else (second if timer == 1 else third)
@@ -103,6 +109,8 @@ def _pace(
 @kernel
 def expect_reply(flow: int, rows: Ints, flows: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Let the sender go back if nothing comes for so long from now; an event entered before is moved when it is due."""
+    if flows[flow, INSIDE]:
+        return
     number = sim[ISSUED]
     sim[ISSUED] = number + 1
     flows[flow, RETRY_AT], flows[flow, RETRY_NUMBER] = sim[NOW] + sim[RETRY_TIME], number

@@ -31,6 +31,7 @@ from xsim.sim.kernels.packet_columns import (
     FOLLOWERS,
     FOLLOWERS_END,
     IN_TURN,
+    INSIDE,
     KIND,
     LOGGED,
     NOW,
@@ -40,6 +41,7 @@ from xsim.sim.kernels.packet_columns import (
     READY_AT,
     RECEIVER_END,
     ROUNDS,
+    SELECTIVE,
     SENDER_END,
     SRC_PARTY,
     START,
@@ -51,6 +53,7 @@ from xsim.sim.kernels.packet_columns import (
 )
 from xsim.sim.kernels.packet_control import Law, advise
 from xsim.sim.kernels.packet_port import prompt
+from xsim.sim.kernels.packet_reorder import begin_round
 
 __all__ = ["begin", "complete", "release", "settle"]
 
@@ -97,6 +100,7 @@ def begin(
     state: Floats,
     knobs: Floats,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     members: Ints,
@@ -114,14 +118,16 @@ def begin(
         complete(flow, rows, links, flows, route, members, ended, log, wheel, heap, sim)
         settle(flow, flows, sim)
         return
+    if sim[SELECTIVE] and not flows[flow, INSIDE]:
+        begin_round(flow, flows, arrived)
     flows[flow, POSTED] += flows[flow, CARRIES]
     if flows[flow, IN_TURN] == 0:
         flows[flow, IN_TURN], flows[flow, FLOW_RATE] = 1, links[link, RATE]
-        if sim[CONTROLLED]:
+        if sim[CONTROLLED] and flows[flow, INSIDE] == 0:
             advise(law, BEGIN, flow, 0, False, seen[0], link, rows, links, flows, state, knobs, wheel, heap, sim)
         turns[links[link, FLOWS_AT] + links[link, FLOWS_HERE]] = flow
         links[link, FLOWS_HERE] += 1
-    prompt(link, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+    prompt(link, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
 
 
 @kernel

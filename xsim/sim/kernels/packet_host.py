@@ -13,6 +13,7 @@ from xsim.sim.kernels.packet_columns import (
     ACK_SIZE,
     ACKED,
     AT_RECEIVER,
+    CAME,
     CONTROLLED,
     FEEDBACK,
     FLOW,
@@ -22,8 +23,8 @@ from xsim.sim.kernels.packet_columns import (
     GAVE_UP,
     GO_BACKS,
     HEAD,
-    HEADER,
     HOP,
+    INSIDE,
     KIND,
     KINDS,
     MARKED,
@@ -32,6 +33,7 @@ from xsim.sim.kernels.packet_columns import (
     NEXT_BYTE,
     NOW,
     NUMBER,
+    OVERHEAD,
     PAUSED,
     POSTED,
     RECEIVED,
@@ -42,6 +44,7 @@ from xsim.sim.kernels.packet_columns import (
     RETRY_NUMBER,
     RETRY_SET,
     RETRY_TIME,
+    SELECTIVE,
     SIZE,
     STATE,
     TRIES,
@@ -51,9 +54,11 @@ from xsim.sim.kernels.packet_columns import (
     WAY_BACK,
 )
 from xsim.sim.kernels.packet_control import Law, advise, expect_reply
+from xsim.sim.kernels.packet_credit import may_send
 from xsim.sim.kernels.packet_flow import complete, settle
 from xsim.sim.kernels.packet_link import append, busy, transmit
 from xsim.sim.kernels.packet_port import prompt
+from xsim.sim.kernels.packet_reorder import confirm, take
 
 __all__ = ["acknowledge", "receive", "retry"]
 
@@ -70,6 +75,7 @@ def receive(
     switches: Ints,
     flows: Ints,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     members: Ints,
@@ -79,37 +85,56 @@ def receive(
     heap: Ints,
     sim: Ints,
 ) -> None:
-    """A data packet has reached its host; an acknowledgement takes its row."""
-    flow, first = rows[row, FLOW], rows[row, NUMBER]
-    wanted, kind = flows[flow, RECEIVED], ACK
-    if first == wanted:
-        wanted += rows[row, SIZE] - sim[HEADER]
-        flows[flow, RECEIVED] = wanted
-        if wanted == flows[flow, POSTED]:
-            flows[flow, RECEIVER_END] = sim[NOW]
-            if sim[AT_RECEIVER]:
-                complete(flow, rows, links, flows, route, members, ended, log, wheel, heap, sim)
-        elif wanted < flows[flow, MILESTONE]:
-            recycle(row, rows, sim)
-            return
-        flows[flow, MILESTONE] = wanted + sim[ACK_EVERY]
-    elif first < wanted:
-        if sim[RETRY_TIME] == 0:  # no sender can be waiting for an acknowledgement that was lost
-            recycle(row, rows, sim)
-            return
-    elif flows[flow, GAP] != wanted or sim[NOW] >= flows[flow, GAP_UNTIL]:
-        flows[flow, GAP], flows[flow, GAP_UNTIL], kind = wanted, sim[NOW] + sim[GAP_TIME], NACK
+    """A data packet has reached its host; an acknowledgement takes its row if the flow has any."""
+    flow, before, kind = rows[row, FLOW], flows[rows[row, FLOW], RECEIVED], ACK
+    if sim[SELECTIVE] and not flows[flow, INSIDE]:
+        seen[row, CAME] = rows[row, NUMBER]
+        take(flow, rows[row, NUMBER], rows[row, SIZE], flows, arrived)
     else:
+        kind = _take_in_order(flow, rows[row, NUMBER], rows[row, SIZE], flows, sim)
+    wanted = flows[flow, RECEIVED]
+    if wanted > before and wanted == flows[flow, POSTED]:
+        flows[flow, RECEIVER_END] = sim[NOW]
+        if sim[AT_RECEIVER]:
+            complete(flow, rows, links, flows, route, members, ended, log, wheel, heap, sim)
+        if flows[flow, INSIDE]:
+            flows[flow, ACKED] = wanted
+            settle(flow, flows, sim)
+    if kind < 0 or flows[flow, INSIDE]:
         recycle(row, rows, sim)
         return
     rows[row, KIND] = kind | (rows[row, KIND] & MARKED)
     rows[row, NUMBER], rows[row, SIZE], rows[row, HOP] = wanted, sim[ACK_SIZE], flows[flow, WAY_BACK]
     out = route[flows[flow, WAY_BACK]]
-    if links[out, HEAD] < 0 and links[out, PAUSED] == 0 and not busy(out, links, sim):
+    if (
+        links[out, HEAD] < 0
+        and links[out, PAUSED] == 0
+        and not busy(out, links, sim)
+        and may_send(sim[ACK_SIZE], out, rows, links, wheel, heap, sim)
+    ):
         transmit(row, out, rows, links, wheel, heap, sim)
     else:
         append(row, out, rows, links)
-        prompt(out, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+        prompt(out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
+
+
+@kernel
+def _take_in_order(flow: int, first: int, size: int, flows: Ints, sim: Ints) -> int:
+    """Go on with the packet if it is the next one; how to answer, -1 for not at all."""
+    wanted = flows[flow, RECEIVED]
+    if first == wanted:
+        wanted += size - flows[flow, OVERHEAD]
+        flows[flow, RECEIVED] = wanted
+        if wanted < min(flows[flow, MILESTONE], flows[flow, POSTED]):
+            return -1
+        flows[flow, MILESTONE] = wanted + sim[ACK_EVERY]
+        return ACK
+    if first < wanted:  # without retries, no sender can be waiting for an acknowledgement that was lost
+        return ACK if sim[RETRY_TIME] > 0 else -1
+    if flows[flow, GAP] == wanted and sim[NOW] < flows[flow, GAP_UNTIL]:
+        return -1
+    flows[flow, GAP], flows[flow, GAP_UNTIL] = wanted, sim[NOW] + sim[GAP_TIME]
+    return NACK
 
 
 @kernel
@@ -124,6 +149,7 @@ def acknowledge(
     state: Floats,
     knobs: Floats,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     members: Ints,
@@ -135,9 +161,13 @@ def acknowledge(
 ) -> None:
     """An acknowledgement has reached the sender of its flow."""
     flow, kind = rows[row, FLOW], rows[row, KIND] & KINDS
-    if rows[row, NUMBER] > flows[flow, ACKED]:
+    news = rows[row, NUMBER] > flows[flow, ACKED]
+    if sim[SELECTIVE]:
+        news = confirm(flow, rows[row, NUMBER], seen[row, CAME], flows, arrived)
+    elif news:
         flows[flow, ACKED] = rows[row, NUMBER]
         flows[flow, NEXT_BYTE] = max(flows[flow, NEXT_BYTE], flows[flow, ACKED])
+    if news:
         flows[flow, RETRY_AT] = flows[flow, TRIES] = 0
         if sim[RETRY_TIME] > 0 and flows[flow, NEXT_BYTE] > flows[flow, ACKED]:
             expect_reply(flow, rows, flows, wheel, heap, sim)
@@ -149,11 +179,11 @@ def acknowledge(
         flows[flow, NEXT_BYTE] = flows[flow, ACKED]
         flows[flow, GO_BACKS] += 1
     link = route[flows[flow, WAY]]
-    if sim[CONTROLLED]:
+    if sim[CONTROLLED] and flows[flow, INSIDE] == 0:
         marked, acked = (rows[row, KIND] & MARKED) != 0, rows[row, NUMBER]
         advise(law, FEEDBACK, flow, acked, marked, seen[row], link, rows, links, flows, state, knobs, wheel, heap, sim)
     recycle(row, rows, sim)
-    prompt(link, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+    prompt(link, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
 
 
 @kernel
@@ -165,6 +195,7 @@ def retry(
     switches: Ints,
     flows: Ints,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     wheel: Ints,
@@ -187,5 +218,7 @@ def retry(
         return False
     flows[flow, NEXT_BYTE] = flows[flow, ACKED]
     flows[flow, GO_BACKS] += 1
-    prompt(route[flows[flow, WAY]], rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+    prompt(
+        route[flows[flow, WAY]], rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim
+    )
     return True

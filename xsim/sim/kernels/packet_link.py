@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels.jit import kernel
-from xsim.sim.kernels.packet_clock import new_row, schedule_numbered
+from xsim.sim.kernels.packet_clock import new_row, recycle, schedule_numbered
 from xsim.sim.kernels.packet_columns import (
     ACK_SIZE,
     ACK_TIME,
@@ -20,9 +20,11 @@ from xsim.sim.kernels.packet_columns import (
     BUSY,
     BYTES,
     DATA,
+    DATA_SIZE,
     DATA_TIME,
     DELAY,
     DICE,
+    DROPS,
     FLOW,
     FLOWS_HERE,
     FREE,
@@ -30,7 +32,7 @@ from xsim.sim.kernels.packet_columns import (
     FREE_SERIAL,
     FREE_SET,
     HEAD,
-    HEADER,
+    HEADROOM,
     HOP_RECORDS,
     HOPS_SEEN,
     INTO,
@@ -46,7 +48,9 @@ from xsim.sim.kernels.packet_columns import (
     NOW,
     OVER,
     PACKETS,
-    PAYLOAD,
+    PAUSE,
+    PAUSES,
+    PAUSING,
     PFC_SIZE,
     PMAX,
     POOL,
@@ -56,6 +60,7 @@ from xsim.sim.kernels.packet_columns import (
     SCALE,
     SHARED,
     SHIFT,
+    SIGNALS,
     SIZE,
     TAIL,
     TAKEN,
@@ -65,8 +70,8 @@ from xsim.sim.kernels.packet_columns import (
 )
 
 __all__ = [
+    "admit",
     "append",
-    "arrive",
     "busy",
     "chance",
     "depart",
@@ -103,7 +108,7 @@ def expect_free(link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim
 def transmit(row: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Begin to send the packet on an idle port."""
     size = rows[row, SIZE]
-    if size == sim[PAYLOAD] + sim[HEADER]:
+    if size == links[link, DATA_SIZE]:
         lasts = links[link, DATA_TIME]
     elif size == sim[ACK_SIZE]:
         lasts = links[link, ACK_TIME]
@@ -144,7 +149,7 @@ def threshold(link: int, links: Ints, switches: Ints) -> int:
 
 
 @kernel
-def arrive(link: int, size: int, limit: int, links: Ints, switches: Ints, sim: Ints) -> None:
+def _arrive(link: int, size: int, limit: int, links: Ints, switches: Ints, sim: Ints) -> None:
     """Account a packet to its ingress port: in the reserve, in the pool, else in the headroom."""
     held = links[link, TAKEN] + size
     beyond = held - sim[RESERVE]
@@ -153,6 +158,26 @@ def arrive(link: int, size: int, limit: int, links: Ints, switches: Ints, sim: I
     else:
         links[link, TAKEN] = held
         switches[links[link, INTO], SHARED] += max(0, min(size, beyond))
+
+
+@kernel
+def admit(
+    row: int, link: int, limit: int, rows: Ints, links: Ints, switches: Ints, wheel: Ints, heap: Ints, sim: Ints
+) -> bool:
+    """Take a packet into the memory of the switch, which may pause those who send over ``link``; False: it is lost."""
+    size = rows[row, SIZE]
+    if size + links[link, OVER] > links[link, HEADROOM] and size + max(0, links[link, TAKEN] - sim[RESERVE]) > limit:
+        links[link, DROPS] += 1
+        recycle(row, rows, sim)
+        return False
+    _arrive(link, size, limit, links, switches, sim)
+    if links[link, SIGNALS] and links[link, PAUSING] == 0:
+        over = links[link, OVER] > 0
+        if over or max(0, links[link, TAKEN] - sim[RESERVE]) >= threshold(link, links, switches):
+            links[link, PAUSING] = 1
+            links[link, PAUSES] += 1
+            signal(PAUSE, link, rows, links, wheel, heap, sim)
+    return True
 
 
 @kernel

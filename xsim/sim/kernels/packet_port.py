@@ -6,24 +6,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels.jit import kernel
-from xsim.sim.kernels.packet_clock import new_row, recycle, schedule
+from xsim.sim.kernels.packet_clock import new_row, schedule
 from xsim.sim.kernels.packet_columns import (
     ACKED,
     AVAILABLE,
     BACKLOG,
     BELOW,
+    BUFFER,
     DATA,
-    DROPS,
     FINISHED,
     FLOW,
     FLOW_RATE,
     FLOWS_AT,
     FLOWS_HERE,
+    FULL_PAYLOAD,
     HEAD,
-    HEADER,
-    HEADROOM,
     HOP,
     HOPS_SEEN,
+    INSIDE,
     KIND,
     LAST_SIZE,
     NEXT,
@@ -31,12 +31,9 @@ from xsim.sim.kernels.packet_columns import (
     NOW,
     NUMBER,
     OVER,
-    PAUSE,
+    OVERHEAD,
     PAUSED,
-    PAUSES,
     PAUSING,
-    PAYLOAD,
-    PFC,
     POSTED,
     RECORDED,
     RESERVE,
@@ -45,6 +42,7 @@ from xsim.sim.kernels.packet_columns import (
     RETRY_AT,
     RETRY_TIME,
     SCALE,
+    SELECTIVE,
     SENT_AT,
     SERVED,
     SIZE,
@@ -57,9 +55,10 @@ from xsim.sim.kernels.packet_columns import (
     WINDOW,
 )
 from xsim.sim.kernels.packet_control import expect_reply
+from xsim.sim.kernels.packet_credit import give_back, may_send
 from xsim.sim.kernels.packet_link import (
+    admit,
     append,
-    arrive,
     busy,
     depart,
     expect_free,
@@ -69,6 +68,7 @@ from xsim.sim.kernels.packet_link import (
     threshold,
     transmit,
 )
+from xsim.sim.kernels.packet_reorder import skip
 
 __all__ = ["forward", "prompt", "serve"]
 
@@ -88,6 +88,7 @@ def forward(
     switches: Ints,
     flows: Ints,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     wheel: Ints,
@@ -102,28 +103,23 @@ def forward(
         and links[out, PAUSED] == 0
         and links[link, PAUSING] == 0
         and links[link, OVER] == 0
-        and links[link, TAKEN] + size <= sim[RESERVE]
-        and size <= limit
+        and (links[link, BUFFER] > 0 or (links[link, TAKEN] + size <= sim[RESERVE] and size <= limit))
         and not busy(out, links, sim)
+        and may_send(size, out, rows, links, wheel, heap, sim)
     ):  # it would come and go within the reserve of its port: nothing to account
+        if links[link, BUFFER] > 0:
+            give_back(size, link, rows, links, wheel, heap, sim)
         rows[row, HOP] += 1
         if sim[RECORDED]:
             record(row, out, rows, links, seen, sim)
         transmit(row, out, rows, links, wheel, heap, sim)
         return
-    if size + links[link, OVER] > links[link, HEADROOM] and size + max(0, links[link, TAKEN] - sim[RESERVE]) > limit:
-        links[link, DROPS] += 1
-        recycle(row, rows, sim)
+    if links[link, BUFFER] > 0:
+        links[link, TAKEN] += size
+    elif not admit(row, link, limit, rows, links, switches, wheel, heap, sim):
         return
-    arrive(link, size, limit, links, switches, sim)
-    if sim[PFC] and links[link, PAUSING] == 0:
-        over = links[link, OVER] > 0
-        if over or max(0, links[link, TAKEN] - sim[RESERVE]) >= threshold(link, links, switches):
-            links[link, PAUSING] = 1
-            links[link, PAUSES] += 1
-            signal(PAUSE, link, rows, links, wheel, heap, sim)
     append(row, out, rows, links)
-    prompt(out, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+    prompt(out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
 
 
 @kernel
@@ -135,6 +131,7 @@ def prompt(
     switches: Ints,
     flows: Ints,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     wheel: Ints,
@@ -143,7 +140,7 @@ def prompt(
 ) -> None:
     """Something has changed for what waits at the port: it sends now if it can, or when it becomes free."""
     if not busy(link, links, sim):
-        serve(link, rows, links, chances, switches, flows, seen, route, turns, wheel, heap, sim)
+        serve(link, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
     elif links[link, HEAD] >= 0 or links[link, FLOWS_HERE] > 0:
         expect_free(link, rows, links, wheel, heap, sim)
 
@@ -157,6 +154,7 @@ def serve(
     switches: Ints,
     flows: Ints,
     seen: Ints,
+    arrived: Ints,
     route: Ints,
     turns: Ints,
     wheel: Ints,
@@ -171,6 +169,8 @@ def serve(
         return
     row = links[link, HEAD]
     if row >= 0 and links[link, PAUSED] == 0:
+        if not may_send(rows[row, SIZE], link, rows, links, wheel, heap, sim):
+            return
         links[link, HEAD] = rows[row, NEXT]
         links[link, BACKLOG] -= rows[row, SIZE]
         if route[rows[row, HOP]] != link:
@@ -179,8 +179,11 @@ def serve(
     elif links[link, FLOWS_HERE] > 0:
         place = _next_in_turn(link, links, flows, turns, sim)
         if place >= 0:
-            links[link, SERVED] = place
-            _send(turns[links[link, FLOWS_AT] + place], link, rows, links, flows, seen, wheel, heap, sim)
+            flow = turns[links[link, FLOWS_AT] + place]
+            payload = min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - flows[flow, NEXT_BYTE])
+            if may_send(payload + flows[flow, OVERHEAD], link, rows, links, wheel, heap, sim):
+                links[link, SERVED] = place
+                _send(flow, payload, link, rows, links, flows, seen, arrived, wheel, heap, sim)
         else:
             _sleep(link, rows, links, flows, turns, wheel, heap, sim)
 
@@ -202,7 +205,11 @@ def _leave(
     """A packet leaves the buffer of a switch, which may let the port that it came by resume."""
     came_by = route[rows[row, HOP]]
     rows[row, HOP] += 1
-    depart(came_by, rows[row, SIZE], links, switches, sim)
+    if links[came_by, BUFFER] > 0:
+        links[came_by, TAKEN] -= rows[row, SIZE]
+        give_back(rows[row, SIZE], came_by, rows, links, wheel, heap, sim)
+    else:
+        depart(came_by, rows[row, SIZE], links, switches, sim)
     mark(row, link, rows, links, chances)
     if links[came_by, PAUSING] and links[came_by, OVER] == 0:
         shared = links[came_by, TAKEN] - sim[RESERVE]
@@ -215,17 +222,28 @@ def _leave(
 
 @kernel
 def _send(
-    flow: int, link: int, rows: Ints, links: Ints, flows: Ints, seen: Ints, wheel: Ints, heap: Ints, sim: Ints
+    flow: int,
+    payload: int,
+    link: int,
+    rows: Ints,
+    links: Ints,
+    flows: Ints,
+    seen: Ints,
+    arrived: Ints,
+    wheel: Ints,
+    heap: Ints,
+    sim: Ints,
 ) -> None:
     """The next packet of a flow."""
-    payload = min(sim[PAYLOAD], flows[flow, POSTED] - flows[flow, NEXT_BYTE])
-    size = payload + sim[HEADER]
+    size = payload + flows[flow, OVERHEAD]
     row = new_row(rows, sim)
     rows[row, KIND], rows[row, FLOW], rows[row, SIZE] = DATA, flow, size
     rows[row, NUMBER], rows[row, HOP] = flows[flow, NEXT_BYTE], flows[flow, WAY]
     flows[flow, NEXT_BYTE] += payload
+    if sim[SELECTIVE] and not flows[flow, INSIDE]:
+        skip(flow, flows, arrived)
     flows[flow, LAST_SIZE] = size
-    if sim[RETRY_TIME] > 0 and flows[flow, RETRY_AT] == 0:
+    if sim[RETRY_TIME] > 0 and flows[flow, RETRY_AT] == 0 and not flows[flow, INSIDE]:
         expect_reply(flow, rows, flows, wheel, heap, sim)
     if sim[RECORDED]:
         seen[row, SENT_AT], seen[row, HOPS_SEEN] = sim[NOW], 0

@@ -15,13 +15,14 @@ from xsim.sim.kernels.packet_columns import (
     HEAPED,
     LEFT,
     NEXT,
+    OWED,
     SERIAL,
     TIME,
     URGENT,
     WIDTH,
 )
 
-__all__ = ["enter", "pending", "queued"]
+__all__ = ["enter", "pending", "promised", "queued"]
 
 Ints = NDArray[np.int64]
 
@@ -61,6 +62,19 @@ def queued(rows: Ints, links: Ints, found: Ints, where: Ints) -> int:
                 found[count], where[count] = row, link if column == HEAD else ~link
                 count += 1
                 row = rows[row, NEXT]
+    return count
+
+
+@kernel
+def promised(rows: Ints, links: Ints, found: Ints) -> int:
+    """Put the rows of the credit that is owed into ``found``, port by port in their order; how many there are."""
+    count = 0
+    for link in range(len(links)):
+        row = links[link, OWED]
+        while row >= 0:
+            found[count] = row
+            count += 1
+            row = rows[row, NEXT]
     return count
 
 

@@ -24,6 +24,7 @@ class Engine:
     Attributes:
         links, chances, switches: The wires.
         flows, memory: Flows, and what the congestion control knows of each.
+        arrived: What both ends keep of packets that overtake others; whoever adds flows makes room in it.
         route, turns, members: Ways; flows that take turns at a port; flows that follow one another.
         ended, log: Parties that are done, and durations of transfers.
         sim: The state of the whole.
@@ -48,17 +49,19 @@ class Engine:
         control = settings.congestion
         self._run, self._law = run, compiled(control.law or _idle)
         self.control = control
-        self._knobs = np.array(control.knobs(10**12 // settings.tick_ps), dtype=np.float64)
+        self._knobs = np.array(control.knobs(10**12 // settings.tick_ps, settings.payload_bytes), dtype=np.float64)
         self.links, self.chances, self.switches = wires.links, wires.chances, wires.switches
         self.flows, self.memory = flows, memory
         self.route, self.turns, self.members = route, turns, members
+        self.arrived: Ints = np.zeros(0, dtype=np.int64)
         self.ended: Ints = np.zeros(0, dtype=np.int64)
         self.log: Ints = np.zeros(0, dtype=np.int64)
         self.sim = _sim(settings, width)
         self.wheel = np.zeros(k.WHEEL, dtype=np.int64)
         self.wheel[: k.BUCKETS] = -1
         self.rows: Ints = np.zeros((0, k.ROW_COLUMNS), dtype=np.int64)
-        self.seen: Ints = np.zeros((0, k.SEEN_COLUMNS if control.records else 0), dtype=np.int64)
+        seen = k.SEEN_COLUMNS if control.records else k.CAME + 1 if settings.selective else 0
+        self.seen: Ints = np.zeros((0, seen), dtype=np.int64)
         self.bucket: Ints = np.zeros((2, 0), dtype=np.int64)
         self.heap: Ints = np.zeros((3, 0), dtype=np.int64)
         self.sim[k.ROWS_FREE] = -1
@@ -97,6 +100,7 @@ class Engine:
                 self.memory,
                 self._knobs,
                 self.seen,
+                self.arrived,
                 self.route,
                 self.turns,
                 self.members,
@@ -120,6 +124,16 @@ class Engine:
 
         return next_tick(self.rows, self.wheel, self.bucket, self.heap, self.sim)
 
+    def credits(self) -> Ints:
+        """Bytes of credit per link: what the transmitter has, and what is on its way to it."""
+        found = self.links[:, k.CREDITS].copy()
+        for link in np.flatnonzero(self.links[:, k.BUFFER]).tolist():
+            row = self.links[link, k.OWED]
+            while row >= 0:
+                found[link] += self.rows[row, k.SIZE]
+                row = self.rows[row, k.NEXT]
+        return found
+
     def widen_heap(self, count: int) -> None:
         """Make room for so many events in the heap."""
         self.heap = _wider(self.heap, count + int(self.sim[k.MARGIN]))
@@ -129,14 +143,15 @@ class Engine:
         old = len(self.rows)
         if count <= old:
             return
-        rows = np.zeros((count, k.ROW_COLUMNS), dtype=np.int64)
-        rows[:old] = self.rows
-        rows[old:, k.NEXT] = np.append(np.arange(old + 1, count), self.sim[k.ROWS_FREE])
+        self.rows.resize((count, k.ROW_COLUMNS), refcheck=False)  # in place: two copies at once would be the peak
+        self.rows[old:, k.NEXT] = np.arange(old + 1, count + 1)
+        self.rows[-1, k.NEXT] = self.sim[k.ROWS_FREE]
         self.sim[k.ROWS_FREE] = old
         self.sim[k.ROWS_LEFT] += count - old
-        seen = np.zeros((count, self.seen.shape[1]), dtype=np.int64)
-        seen[:old] = self.seen
-        self.rows, self.seen, self.bucket = rows, seen, _wider(self.bucket, count)
+        self.seen.resize((count, self.seen.shape[1]), refcheck=False)
+        entries = self.bucket[:, : self.sim[k.LEFT]]
+        self.bucket = np.zeros((2, count), dtype=np.int64)
+        self.bucket[:, : self.sim[k.LEFT]] = entries
 
 
 def _wider(table: Ints, columns: int) -> Ints:
@@ -159,17 +174,15 @@ def _sim(settings: Settings, width: int) -> Ints:
         k.WIDTH: width,
         k.SCALE: 10**12 // tick_ps,
         k.BELOW: below_of(tick_ps),
-        k.PAYLOAD: settings.payload_bytes,
-        k.HEADER: settings.overhead_bytes,
         k.ACK_SIZE: settings.reply_bytes,
         k.PFC_SIZE: settings.pfc_bytes,
         k.ACK_EVERY: settings.ack_every,
-        k.PFC: settings.pfc,
         k.RESERVE: settings.reserve_bytes,
         k.RESUME_GAP: RESUME_GAP_BYTES,
         k.GAP_TIME: settings.nack_interval_ps // tick_ps,
         k.RETRY_TIME: (settings.retry_ps or 0) // tick_ps,
         k.RETRIES: settings.retries,
+        k.SELECTIVE: settings.selective,
         k.AT_RECEIVER: settings.completion == "receiver",
         k.CONTROLLED: control.law is not None,
         k.RECORDED: control.records,

@@ -10,9 +10,12 @@ import numpy as np
 from xsim.fabric.fabric import Fabric
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.settings import Settings
-from xsim.sim.packets.wires import Wires, empty_links, mark_ports
+from xsim.sim.packets.wires import NEVER_MARK, Wires, empty_links, give_credit, mark_ports
 
-__all__ = ["wires_of_fabric"]
+__all__ = ["INSIDE_HOSTS", "SCALE_UP", "wires_of_fabric"]
+
+SCALE_UP = "scale_up"
+INSIDE_HOSTS = ("pcie", SCALE_UP)  # kinds of links
 
 UNLIMITED_BYTES = 1 << 60
 PACKETS_UNDER_WAY = 3  # beside the delay both ways: one being sent at either end when a pause is called for, one more
@@ -21,25 +24,35 @@ PACKETS_UNDER_WAY = 3  # beside the delay both ways: one being sent at either en
 def wires_of_fabric(fabric: Fabric, settings: Settings) -> Wires:
     """Links as they are numbered in the fabric.
 
-    What lies between two links is a switch that pauses those who send to it. One whose ports' headroom and reserve take
-    more than half of ``buffer_bytes`` has twice of what they take instead: a topology may draw many switches as one. A
-    link with no way back has a buffer without end, since nobody could be told to pause.
+    Links inside hosts, PCIe and scale-up, work by credit as their standards have it, and mark nothing; of those between
+    hosts the settings say how they work. What lies between two links is a switch. One whose ports' headroom and reserve
+    take more than half of ``buffer_bytes`` has twice of what they take instead: a topology may draw many switches as
+    one. A link with no way back and no credit has a buffer without end, since nobody could be told to pause.
     """
+    kinds = np.array([link.kind for link in fabric.links])
+    inside = np.isin(kinds, INSIDE_HOSTS)
     rate = np.maximum(1, np.rint(fabric.bandwidth_bytes_per_s * 8)).astype(np.int64)
     delay_ps = fabric.latency_ps.astype(np.int64)
-    links, chances = empty_links(rate, delay_ps, settings)
+    sizes = np.where(kinds == SCALE_UP, settings.scale_up_bytes, settings.data_bytes)
+    links, chances = empty_links(rate, delay_ps, sizes, settings)
     mark_ports(links, chances, settings)
+    links[inside, k.KMIN] = links[inside, k.KMAX] = NEVER_MARK
+    credit = inside | (settings.flow_control == "credit")
+    give_credit(links, np.flatnonzero(credit), settings)
+    links[:, k.SIGNALS] = settings.flow_control == "pause"
     ends = _ends(fabric)
     back = np.array(_ways_back(ends), dtype=np.int64)
     private = [f"behind link {link}" for link in range(len(ends))]
     behind = [end if way >= 0 else own for (_, end), way, own in zip(ends, back.tolist(), private, strict=True)]
     place = {vertex: switch for switch, vertex in enumerate(dict.fromkeys(behind))}
     links[:, k.BACK], links[:, k.INTO] = back, [place[vertex] for vertex in behind]
-    links[:, k.HEADROOM] = rate / 8e12 * delay_ps * settings.headroom + PACKETS_UNDER_WAY * settings.data_bytes
+    shared = ~credit
+    under_way = rate / 8e12 * delay_ps * settings.headroom + PACKETS_UNDER_WAY * settings.data_bytes
+    links[shared, k.HEADROOM] = under_way[shared]
     switches = np.zeros((len(place), k.SWITCH_COLUMNS), dtype=np.int64)
-    np.add.at(switches[:, k.POOL], links[:, k.INTO], links[:, k.HEADROOM] + settings.reserve_bytes)
+    np.add.at(switches[:, k.POOL], links[shared, k.INTO], links[shared, k.HEADROOM] + settings.reserve_bytes)
     switches[:, k.POOL] = np.maximum(settings.buffer_bytes - switches[:, k.POOL], switches[:, k.POOL])
-    switches[links[back < 0, k.INTO], k.POOL] = UNLIMITED_BYTES
+    switches[links[shared & (back < 0), k.INTO], k.POOL] = UNLIMITED_BYTES
     return Wires(links, chances, switches)
 
 

@@ -23,6 +23,7 @@ class Flows:
         after: Number of the flow whose completion at its sender starts this one, or -1.
         path_ptr, path: Directed links of the data packets of each flow, in CSR form.
         back_ptr, back: Directed links of its acknowledgements, in CSR form.
+        number: What each is called in messages; None: by its place.
     """
 
     src: Ints
@@ -34,3 +35,8 @@ class Flows:
     path: Ints
     back_ptr: Ints
     back: Ints
+    number: Ints | None = None
+
+    def names(self, places: Ints) -> tuple[int, ...]:
+        """What the flows at these places are called."""
+        return tuple((places if self.number is None else self.number[places]).tolist())

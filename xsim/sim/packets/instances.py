@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
+from xsim.sim.contracts import LinkCounts, LinkSamples
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
-from xsim.sim.packets.engine import Engine
-from xsim.sim.packets.fabric_wires import wires_of_fabric
+from xsim.sim.packets.counts import counts_of
+from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP, wires_of_fabric
+from xsim.sim.packets.reorder import make_room
+from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
-from xsim.sim.packets.skip import Skipper
+from xsim.sim.packets.skip import engine_for
 from xsim.sim.packets.wires import width_of
 from xsim.sim.traffic.compiled import Compiled
 from xsim.sim.traffic.tally import Totals
@@ -23,6 +26,7 @@ from xsim.sim.traffic.tally import Totals
 __all__ = ["Instances"]
 
 Ints = NDArray[np.int64]
+FAR_BYTES = 1 << 33  # more than any string of bits stands for
 
 
 class Instances:
@@ -39,9 +43,13 @@ class Instances:
         flows = np.zeros((0, k.FLOW_COLUMNS), dtype=np.int64)
         control = settings.congestion
         memory = np.zeros((0, k.OWN + control.remembers if control.law else 0))
-        self._engine = Engine(wires, flows, memory, nothing, nothing, nothing, width_of(wires.links), settings)
-        self._runs = Skipper(self._engine) if settings.fast_forward else self._engine
+        self._engine = engine_for(settings)(
+            wires, flows, memory, nothing, nothing, nothing, width_of(wires.links), settings
+        )
         self._fabric, self._settings = fabric, settings
+        self._sampler = Sampler(settings.sample_ps, settings.tick_ps, len(wires.links), "network.sample")
+        kinds = np.array([link.kind for link in fabric.links])
+        self._scale_up, self._inside = kinds == SCALE_UP, np.isin(kinds, INSIDE_HOSTS)
         self._used = 0
         self._let: Ints = np.zeros(len(fabric.links), dtype=np.int64)  # flows that begin at each port, so far
         self._capacity = self._let.copy()  # of each port's list of flows
@@ -61,7 +69,10 @@ class Instances:
         block = engine.flows[base : self._used]
         block[:] = self._block(base, compiled)
         self._let_in(engine.route[block[:rows, k.WAY]])
+        self._size_packets(block[:rows], compiled)
         self._tell_control(base, compiled)
+        words = make_room(block[:rows], _largest_bytes(compiled), self._settings, len(engine.arrived))
+        engine.arrived = np.append(engine.arrived, np.zeros(words - len(engine.arrived), dtype=np.int64))
         self._parties |= {base + rows + party: (handle, party) for party in range(compiled.parties)}
         engine.sim[k.UNFINISHED] += rows
         engine.followed()
@@ -79,7 +90,7 @@ class Instances:
         None after ``LONGEST_PS``: slow links have packets without end.
         """
         engine = self._engine
-        while (answer := self._runs.run(min(until_ps, LONGEST_PS))) == k.GROW:
+        while (answer := self._sampler.run(engine, min(until_ps, LONGEST_PS))) == k.GROW:
             self._empty_log()
         if answer == k.LOST_HOPE or (answer == k.IDLE and not engine.sim[k.ENDED] and self._stuck()):
             problem, fix = "packets wait for one another, or were lost for good", "give switches more memory"
@@ -98,6 +109,17 @@ class Instances:
         totals.link_busy_ps += self._engine.links[:, k.BUSY]
         totals.flows.update(self._durations)
         return totals
+
+    def counts(self) -> LinkCounts:
+        """What packets did on the links, so far."""
+        flows = self._engine.flows[: self._used]
+        row = flows[:, k.ROUNDS] > 0  # and no party, which has no way
+        first = self._engine.route[flows[row, k.WAY]]
+        return counts_of(self._engine.links, first, flows[row, k.GO_BACKS], self._settings.tick_ps)
+
+    def samples(self) -> LinkSamples | None:
+        """The links over time, so far."""
+        return self._sampler.found(self._engine)
 
     def _look_ahead(self) -> None:
         tick = self._engine.next_tick()
@@ -166,6 +188,17 @@ class Instances:
             turns[first[port] : first[port] + count] = engine.turns[old : old + count]
         engine.turns, engine.links[:, k.FLOWS_AT], self._capacity = turns, first, capacity
 
+    def _size_packets(self, flows: Ints, compiled: Compiled) -> None:
+        """What the packets of these flows are like, by the links of their ways."""
+        settings, hops = self._settings, np.diff(compiled.path_ptr)
+        row_of = np.repeat(np.arange(len(flows)), hops)
+        scale_up, inside = (
+            np.bincount(row_of, kind[compiled.path], len(flows)) == hops for kind in (self._scale_up, self._inside)
+        )
+        flows[:, k.FULL_PAYLOAD] = np.where(scale_up, settings.scale_up_payload_bytes, settings.payload_bytes)
+        flows[:, k.OVERHEAD] = np.where(scale_up, settings.scale_up_header_bytes, settings.overhead_bytes)
+        flows[:, k.INSIDE] = inside
+
     def _tell_control(self, base: int, compiled: Compiled) -> None:
         """Windows, and what the congestion control is told of each flow."""
         settings, control, engine = self._settings, self._settings.congestion, self._engine
@@ -174,13 +207,23 @@ class Instances:
             return
         for row in range(compiled.graph.rows):
             path = compiled.path[compiled.path_ptr[row] : compiled.path_ptr[row + 1]]
-            if len(path):
+            if len(path) and not engine.flows[base + row, k.INSIDE]:
                 rate = engine.links[path, k.RATE]
                 hops = 2 * engine.links[path, k.DELAY] + settings.payload_bytes * 8 * 10**12 / rate
-                trip = int(hops.sum())
+                trip = max(1, int(hops.sum()))
                 window = max(1, trip * int(rate.min()) // (8 * 10**12))
                 engine.flows[base + row, k.WINDOW] = window if windowed else 0
                 if control.law:
                     told = engine.memory[base + row]
                     told[k.TRIP], told[k.TRIP_BYTES], told[k.LINE_BITS] = trip, window, rate[0]
+                    told[k.HOPS] = len(path)
                     told[k.WINDOW_BYTES] = window if windowed else 0
+
+
+def _largest_bytes(compiled: Compiled) -> Ints:
+    """On the wire, of each row the most that one round of it carries: in a cycle, that of its largest row."""
+    graph, largest = compiled.graph, np.minimum(compiled.size_bytes, FAR_BYTES)
+    for base in np.unique(graph.cycle_base[graph.cycle_len > 0]).tolist():
+        cycle = slice(base, base + int(graph.cycle_len[base]))
+        largest[cycle] = largest[cycle].max()
+    return largest * graph.wire_ppm // PPM + 1

@@ -11,9 +11,12 @@ from xsim.sim.congestion.none import Uncontrolled
 from xsim.sim.contracts import CongestionControl
 from xsim.sim.marking import Marking, marking_at
 
-__all__ = ["Settings"]
+__all__ = ["FLOW_CONTROLS", "MOST_AHEAD", "Settings"]
+
+FLOW_CONTROLS = ("pause", "credit", "none")
 
 REPLY_SAVES_BYTES = 2  # an acknowledgement's header is so much shorter than that of data
+MOST_AHEAD = 4096  # packets, two bits each of every flow that sends so many
 MOST_PAYLOAD_BYTES = 1 << 20  # so that a packet's bits by the picoseconds of a second stay within 64 bits
 
 
@@ -25,10 +28,19 @@ class Settings:
         tick_ps: The clock: 1, or 1000 to agree with ns-3 to the nanosecond.
         payload_bytes: Of a full data packet.
         header_bytes: Of each data packet, besides.
+        scale_up_payload_bytes, scale_up_header_bytes: The same, of packets whose way is the links of a scale-up fabric
+            alone. NVLink's packets carry at most 256 bytes, 16 flits of 16 bytes, and one more flit as their header
+            (Foley and Danskin, IEEE Micro 37(2), 2017). The defaults take 16 of them for one: as many bytes on the wire
+            and far less to simulate, but stored and forwarded as a whole.
         ack_bytes, pfc_bytes: Whole acknowledgements and pause frames.
         ack_every: A receiver acknowledges when so many bytes are new to the sender, and the last byte always.
-        pfc: Whether switches pause their neighbours; without, a full headroom loses packets.
-        buffer_bytes: Shared memory of each switch.
+        flow_control: What a switch does as its memory fills. ``pause``: it pauses its neighbours, port by port (PFC).
+            ``credit``: each link has a buffer of its own at its end, and its transmitter sends only what has room there
+            (InfiniBand). ``none``: packets are lost.
+        credit_bytes: Of each link's buffer under credit. None: what the link carries in the time from the end of one
+            packet to the return of its credit, and two packets, so that a flow alone runs at the rate of the link; with
+            less it gets about ``credit_bytes`` per round trip.
+        buffer_bytes: Shared memory of each switch, for the links that have no buffer of their own.
         reserve_bytes: Of it, kept for each port.
         headroom: Bytes kept per port for what is under way when it pauses: so many times bandwidth times delay.
         congestion: The congestion control of all flows.
@@ -37,11 +49,16 @@ class Settings:
         window: What a flow may have under way: ``none`` is unlimited, ``bdp`` what fits in the longest undisturbed
             round trip of the flows, ``follows`` the same, shrinking with the flow's rate, ``auto`` as the congestion
             control wants it.
+        receiver: What it does with a packet that comes before an earlier one. ``in_order`` drops it and asks for the
+            earlier one, as the ns-3 model does. ``selective`` keeps it, never asks, and acknowledges every packet by
+            itself; a sender goes back after ``retry_ps`` only, sends again what is not acknowledged, and has no more
+            under way than ``MOST_AHEAD`` packets from the first of those on.
         nack_interval_ps: A receiver asks for the same missing byte not more often than this.
         retry_ps: A sender goes back to what is not acknowledged after so long without progress. None: never, as in the
             ns-3 model: if the last packet of a flow is lost, that is an error.
         retries: How often it does so in a row before that is an error.
         completion: When a flow has ended for those that wait for it: at its last acknowledgement, or its last byte.
+        sample_ps: How far apart the instants are at which the links are looked at; None: they are not.
         seed: Of the chances of marks and losses.
         fast_forward: Skip what goes on as it went, see ``skip``.
     """
@@ -49,42 +66,76 @@ class Settings:
     tick_ps: int = 1
     payload_bytes: int = 1000
     header_bytes: int = 48
+    scale_up_payload_bytes: int = 4096
+    scale_up_header_bytes: int = 256
     ack_bytes: int = 60
     pfc_bytes: int = 43
     ack_every: int = 1
-    pfc: bool = True
+    flow_control: Literal["pause", "credit", "none"] = "pause"
+    credit_bytes: int | None = None
     buffer_bytes: int = 32 << 20
     reserve_bytes: int = 4096
     headroom: int = 3
     congestion: CongestionControl = field(default_factory=Uncontrolled)
     ecn: Mapping[int, Marking] | None = None
     window: Literal["auto", "none", "bdp", "follows"] = "auto"
+    receiver: Literal["in_order", "selective"] = "in_order"
     nack_interval_ps: int = 500_000_000
     retry_ps: int | None = None
     retries: int = 7
     completion: Literal["sender", "receiver"] = "sender"
+    sample_ps: int | None = None
     seed: int = 0
     fast_forward: bool = False
 
     def __post_init__(self) -> None:
         if self.tick_ps not in (1, 1000):
             raise SpecError("tick_ps", self.tick_ps, "the clock has no such tick", "choose 1 or 1000")
-        if not 1 <= self.payload_bytes <= MOST_PAYLOAD_BYTES:
-            problem, fix = "a packet cannot carry that", f"choose 1 to {MOST_PAYLOAD_BYTES}"
-            raise SpecError("payload_bytes", self.payload_bytes, problem, fix)
-        for name in ("header_bytes", "ack_bytes", "pfc_bytes", "ack_every", "buffer_bytes", "nack_interval_ps"):
+        for name in ("payload_bytes", "scale_up_payload_bytes"):
+            if not 1 <= getattr(self, name) <= MOST_PAYLOAD_BYTES:
+                problem, fix = "a packet cannot carry that", f"choose 1 to {MOST_PAYLOAD_BYTES}"
+                raise SpecError(name, getattr(self, name), problem, fix)
+        positive = ("header_bytes", "scale_up_header_bytes", "ack_bytes", "pfc_bytes", "ack_every", "buffer_bytes")
+        for name in (*positive, "nack_interval_ps"):
             if getattr(self, name) < 1:
                 raise SpecError(name, getattr(self, name), "it is not positive", "choose at least 1")
+        if self.flow_control not in FLOW_CONTROLS:
+            problem, fix = "there is no such flow control", f"choose one of {', '.join(FLOW_CONTROLS)}"
+            raise SpecError("flow_control", self.flow_control, problem, fix)
+        if self.credit_bytes is not None and self.credit_bytes < self.largest_bytes:
+            problem, fix = "a packet would never have room", f"choose at least {self.largest_bytes}, a packet"
+            raise SpecError("credit_bytes", self.credit_bytes, problem, fix)
         if self.retry_ps is not None and self.retry_ps < self.tick_ps:
             raise SpecError("retry_ps", self.retry_ps, "it is less than a tick", f"choose at least {self.tick_ps}")
+        if self.selective and self.ack_every > 1:
+            problem, fix = "a selective receiver acknowledges every packet", "leave it at 1"
+            raise SpecError("ack_every", self.ack_every, problem, fix)
+        if self.sample_ps is not None and (self.sample_ps < 1 or self.sample_ps % self.tick_ps):
+            problem, fix = "it is no whole number of the clock's ticks", f"choose a multiple of {self.tick_ps} ps"
+            raise SpecError("sample", f"{self.sample_ps} ps", problem, fix)
         for name in ("reserve_bytes", "headroom", "seed", "retries"):
             if getattr(self, name) < 0:
                 raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
 
     @property
+    def selective(self) -> bool:
+        """Whether packets may overtake one another."""
+        return self.receiver == "selective"
+
+    @property
     def data_bytes(self) -> int:
         """Of a full data packet, all told."""
         return self.payload_bytes + self.overhead_bytes
+
+    @property
+    def largest_bytes(self) -> int:
+        """Of any packet between hosts."""
+        return max(self.data_bytes, self.reply_bytes)
+
+    @property
+    def scale_up_bytes(self) -> int:
+        """Of a full packet in a scale-up fabric, all told."""
+        return self.scale_up_payload_bytes + self.scale_up_header_bytes
 
     @property
     def overhead_bytes(self) -> int:

@@ -11,7 +11,7 @@ from xsim.fabric.graph import Graph
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.settings import Settings
 
-__all__ = ["Wires", "below_of", "empty_links", "mark_ports", "width_of", "wires_of"]
+__all__ = ["NEVER_MARK", "Wires", "below_of", "empty_links", "give_credit", "mark_ports", "width_of", "wires_of"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -36,7 +36,7 @@ def wires_of(graph: Graph, settings: Settings) -> Wires:
     cables = graph.cables
     rate = np.repeat(np.array([cable.bandwidth_bits_per_s for cable in cables], dtype=np.int64), 2)
     delay_ps = np.repeat(np.array([cable.delay_ps for cable in cables], dtype=np.int64), 2)
-    links, chances = empty_links(rate, delay_ps, settings)
+    links, chances = empty_links(rate, delay_ps, np.full(len(rate), settings.data_bytes), settings)
     mark_ports(links, chances, settings)
     owner = np.array([number.get(vertex, -1) for cable in cables for vertex in (cable.a, cable.b)], dtype=np.int64)
     links[:, k.BACK] = np.arange(2 * len(cables)) ^ 1
@@ -45,6 +45,9 @@ def wires_of(graph: Graph, settings: Settings) -> Wires:
         bits_per_s * delay // BITS_PER_S_TO_PS * settings.headroom
         for bits_per_s, delay in zip(rate.tolist(), delay_ps.tolist(), strict=True)
     ]
+    links[:, k.SIGNALS] = settings.flow_control == "pause"
+    if settings.flow_control == "credit":
+        give_credit(links, np.arange(len(links)), settings)
     nic = int(rate[owner < 0].max(initial=1))
     links[:, k.SHIFT] = [max(0, SHIFT - _halvings(bits_per_s, nic)) for bits_per_s in rate.tolist()]
     chances[:, k.LOSS] = np.repeat([cable.loss for cable in cables], 2)
@@ -55,18 +58,29 @@ def wires_of(graph: Graph, settings: Settings) -> Wires:
     return Wires(links, chances, switches)
 
 
-def empty_links(rate: Ints, delay_ps: Ints, settings: Settings) -> tuple[Ints, Floats]:
-    """Tables of links with nothing on them; ``rate`` in bits per second."""
+def empty_links(rate: Ints, delay_ps: Ints, sizes: Ints, settings: Settings) -> tuple[Ints, Floats]:
+    """Tables of links with nothing on them; ``rate`` in bits per second, ``sizes`` in bytes of their usual packet."""
     links = np.zeros((len(rate), k.LINK_COLUMNS), dtype=np.int64)
     scale, below = 10**12 // settings.tick_ps, below_of(settings.tick_ps)
     links[:, k.RATE], links[:, k.DELAY], links[:, k.SHIFT] = rate, delay_ps // settings.tick_ps, SHIFT
-    links[:, k.DATA_TIME] = (settings.data_bytes * 8 * scale - below) // rate
+    links[:, k.DATA_SIZE] = sizes
+    links[:, k.DATA_TIME] = (sizes * 8 * scale - below) // rate
     links[:, k.ACK_TIME] = (settings.reply_bytes * 8 * scale - below) // rate
-    links[:, [k.HEAD, k.URGENT, k.WAKE_ROW, k.FREE_SERIAL]] = -1
+    links[:, [k.HEAD, k.URGENT, k.WAKE_ROW, k.FREE_SERIAL, k.OWED]] = -1
     links[:, k.DICE] = np.random.default_rng(settings.seed).integers(
         -(1 << 63), 1 << 63, size=len(rate), dtype=np.int64
     )
     return links, np.zeros((len(rate), 2))
+
+
+def give_credit(links: Ints, which: Ints, settings: Settings) -> None:
+    """Let these links work by credit."""
+    for link in which.tolist():
+        rate, delay = int(links[link, k.RATE]), int(links[link, k.DELAY])
+        under_way = -(-2 * delay * rate * settings.tick_ps // BITS_PER_S_TO_PS)
+        largest = max(settings.largest_bytes, int(links[link, k.DATA_SIZE]))
+        own_bytes = settings.credit_bytes or under_way + 2 * largest
+        links[link, k.BUFFER] = links[link, k.CREDITS] = own_bytes
 
 
 def mark_ports(links: Ints, chances: Floats, settings: Settings) -> None:
