@@ -36,7 +36,8 @@ class Settings:
         ack_every: A receiver acknowledges when so many bytes are new to the sender, and the last byte always.
         flow_control: What a switch does as its memory fills. ``pause``: it pauses its neighbours, port by port (PFC).
             ``credit``: each link has a buffer of its own at its end, and its transmitter sends only what has room there
-            (InfiniBand). ``none``: packets are lost.
+            (InfiniBand). ``none``: packets are lost. A switch that cuts packets, as the congestion control may have it,
+            neither pauses nor loses any.
         credit_bytes: Of each link's buffer under credit. None: what the link carries in the time from the end of one
             packet to the return of its credit, and two packets, so that a flow alone runs at the rate of the link; with
             less it gets about ``credit_bytes`` per round trip.
@@ -62,6 +63,7 @@ class Settings:
         completion: When a flow has ended for those that wait for it: at its last acknowledgement, or its last byte.
         sample_ps: How far apart the instants are at which the links are looked at; None: they are not.
         seed: Of the chances of marks and losses.
+        fast_forward: Skip what goes on as it went, see ``skip``.
     """
 
     tick_ps: int = 1
@@ -88,6 +90,7 @@ class Settings:
     completion: Literal["sender", "receiver"] = "sender"
     sample_ps: int | None = None
     seed: int = 0
+    fast_forward: bool = False
 
     def __post_init__(self) -> None:
         if self.tick_ps not in (1, 1000):
@@ -128,7 +131,7 @@ class Settings:
     @property
     def selective(self) -> bool:
         """Whether packets may overtake one another."""
-        return self.receiver == "selective"
+        return self.receiver == "selective" or self.congestion.asking is not None
 
     @property
     def data_bytes(self) -> int:

@@ -83,7 +83,7 @@ def empty_links(rate: Ints, delay_ps: Ints, sizes: Ints, settings: Settings) -> 
     links[:, k.DATA_SIZE] = sizes
     links[:, k.DATA_TIME] = (sizes * 8 * scale - below) // rate
     links[:, k.ACK_TIME] = (settings.reply_bytes * 8 * scale - below) // rate
-    links[:, [k.HEAD, k.URGENT, k.WAKE_ROW, k.FREE_SERIAL, k.OWED]] = -1
+    links[:, [k.HEAD, k.URGENT, k.WAKE_ROW, k.FREE_SERIAL, k.OWED, k.ASKING]] = -1
     links[:, k.DICE] = np.random.default_rng(settings.seed).integers(
         -(1 << 63), 1 << 63, size=len(rate), dtype=np.int64
     )
