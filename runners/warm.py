@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -69,12 +70,12 @@ def warm_packets(settings: Settings) -> float:
 def announced() -> Iterator[Callable[[], float]]:
     """Say so if the packet simulation is being compiled, which takes a while; how many seconds have passed."""
     started_s = time.perf_counter()
-    from xsim.sim.kernels.packet import run
 
     def watch() -> None:
-        stats: Any = getattr(run, "stats", None)  # absent where numba is told not to compile
-        while stats is not None and not over.wait(QUIET_S):
-            if stats.cache_misses:
+        while not over.wait(QUIET_S):
+            kernel: Any = getattr(sys.modules.get("xsim.sim.kernels.packet"), "run", None)
+            stats = getattr(kernel, "stats", None)  # absent where numba is told not to compile
+            if stats is not None and stats.cache_misses:
                 tell("compiling the packet simulation, once")
                 return
 
