@@ -67,6 +67,8 @@ _CONTRACTS: Mapping[str, str] = {
     "congestion": "xsim.sim.contracts:CongestionControl",
 }
 
+NOTHING: Mapping[str, object] = {}
+
 T = TypeVar("T")
 
 
@@ -144,17 +146,19 @@ def build(family: str, node: Mapping[str, object]) -> Any:
     return filled(cls, family, str(node["name"]), {key: value for key, value in node.items() if key != "name"})
 
 
-def filled(cls: type[T], family: str, name: str, options: Mapping[str, object], kept: Sequence[str] = ()) -> T:
+def filled(
+    cls: type[T], family: str, name: str, options: Mapping[str, object], fixed: Mapping[str, object] = NOTHING
+) -> T:
     """A value of the dataclass ``cls`` with these fields, called ``name`` of ``family`` in messages.
 
     Args:
-        kept: Fields that are no options.
+        fixed: Fields that are no options, and their values.
 
     Raises:
         SpecError: An unknown option, or a value of the wrong type.
     """
     hints = typing.get_type_hints(cls)
-    fields = [field.name for field in dataclasses.fields(cls) if field.name not in kept]  # type: ignore[arg-type]
+    fields = [field.name for field in dataclasses.fields(cls) if field.name not in fixed]  # type: ignore[arg-type]
     for key, value in options.items():
         if key not in fields:
             offered = ", ".join(fields) or "nothing"
@@ -162,7 +166,7 @@ def filled(cls: type[T], family: str, name: str, options: Mapping[str, object], 
         if key not in INSIDE and not _fits(value, hints[key]):
             raise SpecError(f"{family}.{key}", value, "this option does not take it", _wanted(hints[key]))
     try:
-        return cls(**{key: _taken(key, value) for key, value in options.items()})
+        return cls(**{key: _taken(key, value) for key, value in options.items()}, **fixed)
     except SpecError as error:
         raise error.under(family) from None
 

@@ -269,6 +269,18 @@ def test_a_long_replay_says_how_far_it_is(
             "error: congestion.step_mbps = -5: it is negative; choose at least 0",
         ),
         (
+            ["topology=net", "flows=ring", "network.buffer_bytes=1"],
+            "error: network.buffer_bytes = 1: a switch holds at",
+        ),
+        (
+            ["topology=net", "flows=ring", "network.buffer_bytes=9000"],
+            "error: network.buffer_bytes = 9000: the ports of switch 3 alone keep more, as their headroom and reserve;",
+        ),
+        (
+            ["topology=net", "flows=ring", "payload=9000", "network.credit_bytes=9000"],
+            "error: network.credit_bytes = 9000: a packet would never have room; choose at least 9048",
+        ),
+        (
             ["topology=net", "flows=ring", "network.flow_control=pfc"],
             "error: network.flow_control = 'pfc': this option does not",
         ),

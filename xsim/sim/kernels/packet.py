@@ -13,15 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.packet_ask import ask, refuse, want
 from xsim.sim.kernels.packet_clock import next_event, recycle
 from xsim.sim.kernels.packet_columns import (
     ACKED,
     ALARM,
     ALARMED,
+    ASK,
     BUFFER,
+    CALL,
     CREDIT,
     CREDIT_CALL,
     CREDITS,
+    CUT,
     DATA,
     ENDED,
     EVENTS,
@@ -33,6 +37,7 @@ from xsim.sim.kernels.packet_columns import (
     HEAPED,
     HOP,
     IDLE,
+    INSIDE,
     KIND,
     KINDS,
     LATER,
@@ -48,6 +53,7 @@ from xsim.sim.kernels.packet_columns import (
     PAUSED,
     PAUSED_FOR,
     PAUSED_SINCE,
+    QUEUE,
     RELEASE,
     RETRY,
     ROWS_LEFT,
@@ -61,13 +67,16 @@ from xsim.sim.kernels.packet_columns import (
     WAKE,
     WAKE_ROW,
     WAY,
+    WAY_BACK,
 )
 from xsim.sim.kernels.packet_control import Law, advise
 from xsim.sim.kernels.packet_credit import give_back
 from xsim.sim.kernels.packet_flow import begin, release
 from xsim.sim.kernels.packet_host import acknowledge, receive, retry
-from xsim.sim.kernels.packet_link import busy, chance
-from xsim.sim.kernels.packet_port import forward, serve
+from xsim.sim.kernels.packet_link import append, busy, chance
+from xsim.sim.kernels.packet_port import forward, prompt, serve
+from xsim.sim.kernels.packet_pull import hear
+from xsim.sim.kernels.packet_trim import is_short, pass_on
 
 __all__ = ["run"]
 
@@ -109,7 +118,7 @@ def run(
             return LATER if row == -1 else IDLE
         sim[NOW], sim[TURN] = rows[row, TIME], rows[row, SERIAL]
         sim[EVENTS] += 1
-        kind = rows[row, KIND] & KINDS
+        kind, waiting = rows[row, KIND] & KINDS, -1
         if kind <= NACK:
             hop = rows[row, HOP]
             link, out = route[hop], route[hop + 1]
@@ -119,11 +128,16 @@ def run(
             if lost:
                 links[link, LOST] += 1
                 recycle(row, rows, sim)
+            elif out >= 0 and sim[QUEUE] and is_short(row, link, out, rows, links, sim):
+                waiting = pass_on(row, link, out, rows, links, route, wheel, heap, sim)
             elif out >= 0:
                 forward(
                     row, link, out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim
                 )
+            elif rows[row, KIND] & (CUT | CALL) or (kind == NACK and sim[QUEUE]):
+                waiting = _exchange_calls(row, rows, links, flows, route, wheel, heap, sim)
             elif kind == DATA:
+                flow = rows[row, FLOW]
                 receive(
                     row,
                     rows,
@@ -142,6 +156,8 @@ def run(
                     heap,
                     sim,
                 )
+                if sim[QUEUE] and not flows[flow, INSIDE]:
+                    want(flow, rows, links, flows, route, wheel, heap, sim)
             else:
                 acknowledge(
                     law,
@@ -164,6 +180,8 @@ def run(
                     heap,
                     sim,
                 )
+            if waiting >= 0:
+                prompt(waiting, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
             continue
         subject = rows[row, FLOW]
         recycle(row, rows, sim)
@@ -194,6 +212,10 @@ def run(
             )
         elif kind == RELEASE:
             release(subject, rows, flows, route, members, wheel, heap, sim)
+        elif kind == ASK:
+            waiting = ask(subject, rows, links, flows, wheel, heap, sim)
+            if waiting >= 0:
+                prompt(waiting, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
         elif kind == RETRY:
             if not retry(subject, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim):
                 return LOST_HOPE
@@ -202,6 +224,22 @@ def run(
             event, acked, link = ALARMED + kind - TIMER, flows[subject, ACKED], route[flows[subject, WAY]]
             advise(law, event, subject, acked, False, seen[0], link, rows, links, flows, state, knobs, wheel, heap, sim)
     return GROW
+
+
+@kernel
+def _exchange_calls(
+    row: int, rows: Ints, links: Ints, flows: Ints, route: Ints, wheel: Ints, heap: Ints, sim: Ints
+) -> int:
+    """The header of a packet that was cut has reached its receiver; it, or a call, the sender. The link to prompt."""
+    flow = rows[row, FLOW]
+    if rows[row, KIND] & KINDS == DATA:
+        want(flow, rows, links, flows, route, wheel, heap, sim)
+        refuse(row, rows, flows)
+        link = route[flows[flow, WAY_BACK]]
+        append(row, link, rows, links)
+        return int(link)
+    hear(row, rows, flows, wheel, heap, sim)
+    return int(route[flows[flow, WAY]])
 
 
 @kernel

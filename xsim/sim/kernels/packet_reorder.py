@@ -16,6 +16,7 @@ from xsim.sim.kernels.packet_columns import (
     ARRIVED,
     BASE,
     FULL_PAYLOAD,
+    MISSING,
     NEXT_BYTE,
     OVERHEAD,
     POSTED,
@@ -52,8 +53,11 @@ def take(flow: int, first: int, size: int, flows: Ints, arrived: Ints) -> None:
     """A packet is there; with it, bytes may be complete up to the next hole."""
     wanted = flows[flow, RECEIVED]
     if first > wanted:
+        if not _is_set(flow, first, flows[flow, ARRIVED], flows, arrived):
+            flows[flow, MISSING] -= 1
         _set(flow, first, flows[flow, ARRIVED], flows, arrived)
     elif first == wanted:
+        flows[flow, MISSING] -= 1
         wanted += size - flows[flow, OVERHEAD]
         while wanted < flows[flow, POSTED] and _is_set(flow, wanted, flows[flow, ARRIVED], flows, arrived):
             _clear(flow, wanted, flows[flow, ARRIVED], flows, arrived)

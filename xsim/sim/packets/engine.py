@@ -176,6 +176,7 @@ def _sim(settings: Settings, width: int) -> Ints:
         k.RETRY_TIME: (settings.retry_ps or 0) // tick_ps,
         k.RETRIES: settings.retries,
         k.SELECTIVE: settings.selective,
+        k.QUEUE: control.asking.queue_packets * settings.data_bytes if control.asking else 0,
         k.AT_RECEIVER: settings.completion == "receiver",
         k.CONTROLLED: control.law is not None,
         k.RECORDED: control.records,

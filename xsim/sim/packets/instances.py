@@ -141,7 +141,7 @@ class Instances:
         row, party = slots[:rows], slots[rows:]
         src, dst = rows + compiled.src_party, rows + compiled.dst_party
         other = np.flatnonzero(src != dst)
-        row[:, [k.GAP, k.BEGAN, k.SENDER_END, k.RECEIVER_END]] = -1
+        row[:, [k.GAP, k.BEGAN, k.SENDER_END, k.RECEIVER_END, k.RESEND]] = -1
         row[:, k.BYTES_PER_ROUND], row[:, k.OFFSET] = compiled.size_bytes, graph.delay_ps
         row[:, k.ROUNDS], row[:, k.CYCLE_LEN] = graph.rounds, np.maximum(1, graph.cycle_len)
         row[:, k.CYCLE] = base + np.where(graph.cycle_len > 0, graph.cycle_base, np.arange(rows))
@@ -201,7 +201,7 @@ class Instances:
         """Windows, and what the congestion control is told of each flow."""
         settings, control, engine = self._settings, self._settings.congestion, self._engine
         windowed = settings.window in ("bdp", "follows") or (settings.window == "auto" and control.windowed)
-        if not windowed and not control.law:
+        if not windowed and not control.law and not control.asking:
             return
         for row in range(compiled.graph.rows):
             path = compiled.path[compiled.path_ptr[row] : compiled.path_ptr[row + 1]]
@@ -211,6 +211,9 @@ class Instances:
                 trip = max(1, int(hops.sum()))
                 window = max(1, trip * int(rate.min()) // (8 * 10**12))
                 engine.flows[base + row, k.WINDOW] = window if windowed else 0
+                if control.asking:
+                    first = control.asking.first(np.array([window]), settings.payload_bytes)
+                    engine.flows[base + row, k.FIRST_PACKETS] = first[0]
                 if control.law:
                     told = engine.memory[base + row]
                     told[k.TRIP], told[k.TRIP_BYTES], told[k.LINE_BITS] = trip, window, rate[0]

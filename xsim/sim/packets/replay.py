@@ -55,17 +55,20 @@ class Outcome:
     events: int
 
 
-def replay(graph: Graph, flows: Flows, settings: Settings, watch: Watch | None = None) -> Outcome:
+def replay(
+    graph: Graph, flows: Flows, settings: Settings, watch: Watch | None = None, mute: frozenset[int] = frozenset()
+) -> Outcome:
     """All of ``flows`` over ``graph``, to the end; then every byte has come once and every buffer is empty.
 
     Args:
         watch: Told now and then the instant in ps, and how many flows have ended.
+        mute: Switches that pause nobody and mark nothing, as the NVSwitches of SimAI.
 
     Raises:
-        SpecError: Flows cannot end: they wait for what was lost, or for one another.
+        SpecError: Flows cannot end: they wait for what was lost, or for one another. A switch has too little memory.
     """
     tick_ps = settings.tick_ps
-    wires = wires_of(graph, settings)
+    wires = wires_of(graph, settings, mute)
     table, route, turns, members = _flow_tables(flows, wires.links, settings)
     memory = _memory(flows, table, wires.links, settings)
     engine = Engine(wires, table, memory, route, turns, members, width_of(wires.links), settings)
@@ -119,7 +122,8 @@ def _outcome(engine: Engine, tick_ps: int, samples: LinkSamples | None) -> Outco
 def _gave_up(flow: int, flows: Flows, table: Ints, settings: Settings) -> SpecError:
     problem = f"its sender has gone back {settings.retries} times in a row to byte {table[flow, k.ACKED]}"
     (name,) = flows.names(np.array([flow]))
-    return SpecError(f"flow {name}", "lost", problem, "mend its links, or allow more retries or a longer retry_ps")
+    fix = "mend the links of its way, or raise network.retries or network.retry_ps"
+    return SpecError(f"flow {name}", "lost", problem, fix)
 
 
 def _stuck(graph: Graph, flows: Flows, table: Ints, links: Ints) -> SpecError:
@@ -133,7 +137,7 @@ def _stuck(graph: Graph, flows: Flows, table: Ints, links: Ints) -> SpecError:
             fix = "give switches more memory, or take ways without a circle"
             return SpecError("flows", unfinished, where, fix)
     where = "packets were lost that nobody asks for again"
-    return SpecError("flows", unfinished, where, "set retry_ps, so that senders go back by themselves")
+    return SpecError("flows", unfinished, where, "set network.retry_ps, so that senders go back by themselves")
 
 
 def _check_empty(engine: Engine) -> None:
@@ -162,6 +166,8 @@ def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Float
     window = np.maximum(1, trip * slowest // (8 * scale))
     if settings.window in ("bdp", "follows") or (settings.window == "auto" and control.windowed):
         table[travels, k.WINDOW] = window
+    if control.asking:
+        table[travels, k.FIRST_PACKETS] = control.asking.first(window, settings.payload_bytes)
     if control.law:
         memory[:, k.TRIP] = trip
         memory[travels, k.TRIP_BYTES] = window
@@ -180,7 +186,7 @@ def _flow_tables(flows: Flows, links: Ints, settings: Settings) -> tuple[Ints, I
     table[:, k.OFFSET] = flows.start_ps // settings.tick_ps
     table[:, k.CARRIES] = flows.size_bytes
     table[flows.after < 0, k.STATE] = k.UNDER_WAY
-    table[:, [k.SENDER_END, k.RECEIVER_END, k.GAP, k.BEGAN]] = -1
+    table[:, [k.SENDER_END, k.RECEIVER_END, k.GAP, k.BEGAN, k.RESEND]] = -1
     table[:, k.FULL_PAYLOAD], table[:, k.OVERHEAD] = settings.payload_bytes, settings.overhead_bytes
     table[:, k.MILESTONE] = settings.ack_every
     table[:, k.CYCLE] = np.arange(count)

@@ -36,7 +36,8 @@ class Settings:
         ack_every: A receiver acknowledges when so many bytes are new to the sender, and the last byte always.
         flow_control: What a switch does as its memory fills. ``pause``: it pauses its neighbours, port by port (PFC).
             ``credit``: each link has a buffer of its own at its end, and its transmitter sends only what has room there
-            (InfiniBand). ``none``: packets are lost.
+            (InfiniBand). ``none``: packets are lost. A switch that cuts packets, as the congestion control may have it,
+            neither pauses nor loses any.
         credit_bytes: Of each link's buffer under credit. None: what the link carries in the time from the end of one
             packet to the return of its credit, and two packets, so that a flow alone runs at the rate of the link; with
             less it gets about ``credit_bytes`` per round trip.
@@ -97,12 +98,6 @@ class Settings:
         for name in (*positive, "nack_interval_ps"):
             if getattr(self, name) < 1:
                 raise SpecError(name, getattr(self, name), "it is not positive", "choose at least 1")
-        if self.flow_control not in FLOW_CONTROLS:
-            problem, fix = "there is no such flow control", f"choose one of {', '.join(FLOW_CONTROLS)}"
-            raise SpecError("flow_control", self.flow_control, problem, fix)
-        if self.credit_bytes is not None and self.credit_bytes < self.largest_bytes:
-            problem, fix = "a packet would never have room", f"choose at least {self.largest_bytes}, a packet"
-            raise SpecError("credit_bytes", self.credit_bytes, problem, fix)
         if self.retry_ps is not None and self.retry_ps < self.tick_ps:
             raise SpecError("retry_ps", self.retry_ps, "it is less than a tick", f"choose at least {self.tick_ps}")
         if self.selective and self.ack_every > 1:
@@ -114,11 +109,24 @@ class Settings:
         for name in ("reserve_bytes", "headroom", "seed", "retries"):
             if getattr(self, name) < 0:
                 raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
+        self._check_memory()
+
+    def _check_memory(self) -> None:
+        if self.flow_control not in FLOW_CONTROLS:
+            problem, fix = "there is no such flow control", f"choose one of {', '.join(FLOW_CONTROLS)}"
+            raise SpecError("flow_control", self.flow_control, problem, fix)
+        if self.credit_bytes is not None and self.credit_bytes < self.largest_bytes:
+            problem, fix = "a packet would never have room", f"choose at least {self.largest_bytes}, a packet"
+            raise SpecError("credit_bytes", self.credit_bytes, problem, fix)
+        least_bytes = self.reserve_bytes + self.largest_bytes
+        if self.buffer_bytes < least_bytes:
+            problem = "a switch holds at least a packet beside the reserve of a port"
+            raise SpecError("buffer_bytes", self.buffer_bytes, problem, f"choose at least {least_bytes}")
 
     @property
     def selective(self) -> bool:
         """Whether packets may overtake one another."""
-        return self.receiver == "selective"
+        return self.receiver == "selective" or self.congestion.asking is not None
 
     @property
     def data_bytes(self) -> int:
