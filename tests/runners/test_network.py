@@ -268,6 +268,8 @@ def test_a_long_replay_says_how_far_it_is(
             ["topology=net", "flows=ring", "congestion=dcqcn", "congestion.step_mbps=-5"],
             "error: congestion.step_mbps = -5: it is negative; choose at least 0",
         ),
+        (["topology=net", "flows=ring", "network.retry_ps=9"], "error: network.retry_ps = 9: it is less than a tick"),
+        (["topology=net", "flows=ring", "header=0"], "error: header = 0: it is not positive; choose at least 1"),
         (
             ["topology=net", "flows=ring", "network.buffer_bytes=1"],
             "error: network.buffer_bytes = 1: a switch holds at",
@@ -289,7 +291,7 @@ def test_a_long_replay_says_how_far_it_is(
         (["topology=net", "flows=ring", "network=flow", "exact=true"], "error: exact = 'true': network=flow knows no"),
         (
             ["topology=lossy", "flows=ring"],
-            "error: flows = (1, 2, 3): packets were lost that nobody asks for again; set",
+            "error: flows = (1,): packets were lost that nobody asks for again, on 0->3, ",
         ),
         (["topology=tree", "flows=barrier"], "error: barrier flow 3 = 'after 2 others': among packets, a flow waits"),
         (
