@@ -11,7 +11,7 @@ import csv
 import io
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,9 +23,11 @@ from xsim.errors import SpecError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from runners.foreign import Wires
     from runners.replay_options import Options
     from xsim.fabric.flows import FlowList
     from xsim.fabric.graph import Graph
+    from xsim.fabric.hashed_paths import Paths
     from xsim.sim.packets.flows import Flows
     from xsim.sim.packets.settings import Settings
 
@@ -84,13 +86,24 @@ def _replayed(options: Options) -> tuple[FlowList, Times]:
         there, back = paths_of(wires.graph, flows, wires.preferred)
     if isinstance(options.model, Settings):
         with named(options.flows.name):
-            packets = as_packets(flows, there, back)
+            packets = _with_ways(as_packets(flows, there, back), wires, there, options.model)
         return flows, _packet_by_packet(options.model, wires.graph, flows, packets)
     headers = -(-flows.size_bytes // options.payload_bytes)
     wire_bytes = flows.size_bytes + headers * options.header_bytes
     watch = _Watch(len(flows)).show
     found = replay(wires.graph, flows, there, wire_bytes, options.model, options.seed, watch)
     return flows, Times(found.start_ps, found.end_ps)
+
+
+def _with_ways(packets: Flows, wires: Wires, hashed: Paths, settings: Settings) -> Flows:
+    """With all the paths that they may take, if these are asked for."""
+    from xsim.fabric.equal_paths import path_sets
+    from xsim.sim.packets.ways import sample
+
+    if settings.routing == "hash":
+        return packets
+    found = path_sets(wires.graph, hashed, packets.dst, wires.preferred, sample)
+    return replace(packets, ways=found.sets, ways_of=found.of_flow)
 
 
 def _packet_by_packet(settings: Settings, graph: Graph, flows: FlowList, packets: Flows) -> Times:

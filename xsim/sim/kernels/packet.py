@@ -16,6 +16,7 @@ from xsim.sim.kernels.jit import kernel
 from xsim.sim.kernels.packet_clock import next_event, recycle
 from xsim.sim.kernels.packet_columns import (
     ACKED,
+    ADAPTIVE,
     ALARM,
     ALARMED,
     BUFFER,
@@ -68,6 +69,7 @@ from xsim.sim.kernels.packet_flow import begin, release
 from xsim.sim.kernels.packet_host import acknowledge, receive, retry
 from xsim.sim.kernels.packet_link import busy, chance
 from xsim.sim.kernels.packet_port import forward, serve
+from xsim.sim.kernels.packet_ways import steer
 
 __all__ = ["run"]
 
@@ -89,6 +91,7 @@ def run(
     seen: Ints,
     arrived: Ints,
     route: Ints,
+    forks: Ints,
     turns: Ints,
     members: Ints,
     ended: Ints,
@@ -120,6 +123,8 @@ def run(
                 links[link, LOST] += 1
                 recycle(row, rows, sim)
             elif out >= 0:
+                if sim[ADAPTIVE] and kind == DATA:
+                    out = steer(row, link, rows, links, route, forks)
                 forward(
                     row, link, out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim
                 )

@@ -52,6 +52,7 @@ from xsim.sim.kernels.packet_columns import (
     WAKE,
     WAKE_ROW,
     WAY,
+    WAYS,
     WINDOW,
 )
 from xsim.sim.kernels.packet_control import expect_reply
@@ -69,6 +70,7 @@ from xsim.sim.kernels.packet_link import (
     transmit,
 )
 from xsim.sim.kernels.packet_reorder import skip
+from xsim.sim.kernels.packet_ways import next_way
 
 __all__ = ["forward", "prompt", "serve"]
 
@@ -238,7 +240,8 @@ def _send(
     size = payload + flows[flow, OVERHEAD]
     row = new_row(rows, sim)
     rows[row, KIND], rows[row, FLOW], rows[row, SIZE] = DATA, flow, size
-    rows[row, NUMBER], rows[row, HOP] = flows[flow, NEXT_BYTE], flows[flow, WAY]
+    rows[row, NUMBER] = flows[flow, NEXT_BYTE]
+    rows[row, HOP] = next_way(flow, flows) if sim[SELECTIVE] and flows[flow, WAYS] > 1 else flows[flow, WAY]
     flows[flow, NEXT_BYTE] += payload
     if sim[SELECTIVE] and not flows[flow, INSIDE]:
         skip(flow, flows, arrived)
