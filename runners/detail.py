@@ -1,4 +1,4 @@
-"""What a single run leaves beside its row: tables per rank, operator, link, exchange and collective, a timeline."""
+"""What a single run leaves beside its row: tables per rank, operator, link and so on, over time, and a timeline."""
 
 from __future__ import annotations
 
@@ -11,10 +11,19 @@ import pyarrow.parquet as pq
 
 from runners.store import write_whole
 from xsim.experiment import Experiment, Result
-from xsim.tables import Table, collective_table, exchange_table, link_table, operator_table, rank_table
+from xsim.tables import (
+    Table,
+    collective_table,
+    completion_table,
+    exchange_table,
+    link_table,
+    operator_table,
+    queue_table,
+    rank_table,
+)
 from xsim.trace import trace_events
 
-__all__ = ["DOCS", "traced", "write_detail"]
+__all__ = ["DOCS", "traced", "write_detail", "write_tables"]
 
 TRACED_RANKS = 64  # a timeline of 1024 ranks would be a file of 700 MB
 
@@ -66,11 +75,29 @@ DOCS: Mapping[str, str] = {
     "hosts": "over how many hosts",
     "size_bytes": "of the whole tensor",
     "way": "the algorithm, and the protocol where one was chosen",
+    "sent_bytes": "begun to be sent, headers, acknowledgements and pause frames included; in a table over time, within "
+    "the interval that ends then",
+    "packets": "begun to be sent, acknowledgements and pause frames included",
+    "marks": "packets marked as they left its queue",
+    "pauses": "how often its far end told it to pause",
+    "paused_ps": "for how long it was paused",
+    "drops": "packets that found no room behind it",
+    "lost": "packets lost on the wire",
+    "cuts": "packets that found no room in its queue, of which the header alone was sent",
+    "go_backs": "how often senders went back and sent again what was missing; of a link, of the flows that begin at it",
+    "queued_bytes": "waiting at its port at that instant, beside what is being sent",
+    "rate_bytes_per_s": "at which it sent in the interval that ends then",
+    "percent": "of the flows",
+    "duration_ps": "from start to completion; of a percentage of the flows, what so many do not exceed",
+    "flow": "what it is called in its list",
+    "src": "host that sends",
+    "dst": "host that receives",
+    "start_ps": "when it began",
 }
 
 
 def write_detail(folder: Path, experiment: Experiment, result: Result) -> None:
-    """``ranks``, ``operators``, ``links``, ``exchanges``, ``collectives`` as Parquet, ``trace.json`` for Perfetto."""
+    """Tables per rank, operator, link and so on as Parquet, ``trace.json`` for Perfetto."""
     scenario, timeline = experiment.scenario, result.timeline
     tables = {
         "ranks": rank_table(scenario, result.workload, timeline, result.account, result.memory),
@@ -78,11 +105,19 @@ def write_detail(folder: Path, experiment: Experiment, result: Result) -> None:
         "links": link_table(result.fabric, result.network, timeline.makespan_ps),
         "exchanges": exchange_table(result.workload, result.optimality),
         "collectives": collective_table(result.collectives),
+        "completion": completion_table(result.network.flows),
     }
-    for name, columns in tables.items():
-        write_whole(folder / f"{name}.parquet", _parquet(columns))
+    if result.network.samples is not None:
+        tables["queues"] = queue_table([link.name for link in result.fabric.links], result.network.samples)
+    write_tables(folder, tables)
     events = trace_events(result.workload, timeline, scenario, traced(result))
     write_whole(folder / "trace.json", json.dumps({"traceEvents": events}, separators=(",", ":")).encode())
+
+
+def write_tables(folder: Path, tables: Mapping[str, Table]) -> None:
+    """Each as a Parquet file of its name; every column carries its unit and meaning."""
+    for name, columns in tables.items():
+        write_whole(folder / f"{name}.parquet", _parquet(columns))
 
 
 def traced(result: Result) -> frozenset[int] | None:

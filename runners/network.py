@@ -2,6 +2,7 @@
 
 python -m runners.network topology=ft16.hpcc flows=ring.flows out=ring.csv
 python -m runners.network topology=ft16.hpcc flows=ring.flows network=flow
+python -m runners.network topology=ft16.hpcc flows=ring.flows tables=ring sample=1us
 """
 
 from __future__ import annotations
@@ -21,32 +22,27 @@ from analysis.screen import counted, print_table
 from xsim.errors import SpecError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from runners.foreign import Wires
     from runners.replay_options import Options
+    from runners.replay_tables import Times
     from xsim.fabric.flows import FlowList
     from xsim.fabric.graph import Graph
     from xsim.fabric.hashed_paths import Paths
+    from xsim.sim.contracts import NetworkBackend
     from xsim.sim.packets.flows import Flows
     from xsim.sim.packets.settings import Settings
 
 __all__ = ["main"]
 
 QUIET_S = 2.0  # what is over by then says nothing on its way
-LINE_EVERY_S = 10.0
-SAID_HOPS = 4 * 10**6  # of packets over links: what more take longer than a few seconds
+LINE_EVERY_S = 5.0
 PS_PER_NS = 1000
 PS_PER_US = 10**6
 CSV_COLUMNS = ("scenario", "simulator", "flow_id", "src", "dst", "bytes", "start_ns", "fct_ns")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Times:
-    """When N flows began and ended, int64."""
-
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
 
 
 @exits
@@ -63,36 +59,40 @@ def main(argv: Sequence[str]) -> int:
         parser.print_help()
         return 0
     options = read_options(given.words)
-    started_s = time.perf_counter()
-    flows, found = _replayed(options)
-    wall_s = time.perf_counter() - started_s
+    graph, flows, found, wall_s = _replayed(options)
     if options.out is not None:
         from runners.store import write_whole
 
         write_whole(options.out, _csv(options, flows, found).encode())
     _summarise(found, wall_s)
+    if options.tables is not None:
+        _tabulate(options.tables, graph, flows, found)
     return 0
 
 
-def _replayed(options: Options) -> tuple[FlowList, Times]:
+def _replayed(options: Options) -> tuple[Graph, FlowList, Times, float]:
+    """What was read, how it went, and the seconds in which ways were found and all was simulated."""
     from runners.foreign import named, read_flows, read_topology
+    from runners.warm import warm, warm_packets
     from xsim.fabric.hashed_paths import paths_of
     from xsim.sim.packets.settings import Settings
-    from xsim.sim.replay import as_packets, replay
+    from xsim.sim.replay import as_packets
 
     listed = read_flows(options.flows, options.format)
     wires, flows = read_topology(options.topology, listed.failures), listed.flows
+    started_s = time.perf_counter()
     with named(options.flows.name):
-        there, back = paths_of(wires.graph, flows, wires.preferred)
+        there, back = paths_of(wires.graph, flows, wires.nvswitches)
     if isinstance(options.model, Settings):
         with named(options.flows.name):
             packets = _with_ways(as_packets(flows, there, back), wires, there, options.model)
-        return flows, _packet_by_packet(options.model, wires.graph, flows, packets)
-    headers = -(-flows.size_bytes // options.payload_bytes)
-    wire_bytes = flows.size_bytes + headers * options.header_bytes
-    watch = _Watch(len(flows)).show
-    found = replay(wires.graph, flows, there, wire_bytes, options.model, options.seed, watch)
-    return flows, Times(found.start_ps, found.end_ps)
+        _check_completion(options.model, flows)
+        started_s += warm_packets(options.model)
+        found = _packet_by_packet(options.model, wires, packets)
+    else:
+        started_s += warm(options.model)
+        found = _transfer_by_transfer(options, options.model, wires.graph, flows, there)
+    return wires.graph, flows, found, time.perf_counter() - started_s
 
 
 def _with_ways(packets: Flows, wires: Wires, hashed: Paths, settings: Settings) -> Flows:
@@ -102,21 +102,42 @@ def _with_ways(packets: Flows, wires: Wires, hashed: Paths, settings: Settings) 
 
     if settings.routing == "hash":
         return packets
-    found = path_sets(wires.graph, hashed, packets.dst, wires.preferred, sample)
+    found = path_sets(wires.graph, hashed, packets.dst, wires.nvswitches, sample)
     return replace(packets, ways=found.sets, ways_of=found.of_flow)
 
 
-def _packet_by_packet(settings: Settings, graph: Graph, flows: FlowList, packets: Flows) -> Times:
-    from xsim.sim.packets.replay import replay
-
+def _check_completion(settings: Settings, flows: FlowList) -> None:
     if len(flows.after) and flows.awaited == "receiver" and settings.completion == "sender":
         problem = "the flows wait for last bytes at receivers"
         raise SpecError("completion", settings.completion, problem, "write completion=receiver")
-    hops = int((-(-flows.size_bytes // settings.payload_bytes) * np.diff(packets.path_ptr)).sum())
-    if hops > SAID_HOPS:
-        tell(f"simulating {hops / 1e6:.0f} million hops of packets")
-    found = replay(graph, packets, settings)
-    return Times(found.start_ps, found.sender_end_ps if settings.completion == "sender" else found.receiver_end_ps)
+
+
+def _packet_by_packet(settings: Settings, wires: Wires, flows: Flows) -> Times:
+    from runners.replay_tables import Times
+    from xsim.sim.packets.replay import replay
+
+    watch = _Watch(len(flows.src))
+    found = replay(wires.graph, flows, settings, lambda now_ps, ended: watch.show(ended, now_ps), wires.nvswitches)
+    return Times(
+        start_ps=found.start_ps,
+        end_ps=found.sender_end_ps if settings.completion == "sender" else found.receiver_end_ps,
+        busy_ps=found.busy_ps,
+        go_backs=found.go_backs,
+        counts=found.links,
+        samples=found.samples,
+    )
+
+
+def _transfer_by_transfer(
+    options: Options, model: NetworkBackend, graph: Graph, flows: FlowList, there: Paths
+) -> Times:
+    from runners.replay_tables import Times
+    from xsim.sim.replay import replay
+
+    headers = -(-flows.size_bytes // options.payload_bytes)
+    wire_bytes = flows.size_bytes + headers * options.header_bytes
+    found = replay(graph, flows, there, wire_bytes, model, options.seed, _Watch(len(flows)).show)
+    return Times(found.start_ps, found.end_ps, found.stats.link_busy_ps, found.stats.link_bytes)
 
 
 @dataclass(slots=True)
@@ -127,17 +148,18 @@ class _Watch:
     started_s: float = field(default_factory=time.monotonic)
     next_s: float = field(default_factory=lambda: QUIET_S)
 
-    def show(self, ended: int) -> None:
-        """So many flows have ended."""
+    def show(self, ended: int, now_ps: int | None = None) -> None:
+        """So many flows have ended, by this instant."""
         passed_s = time.monotonic() - self.started_s
         if passed_s >= self.next_s:
             self.next_s = passed_s + LINE_EVERY_S
-            tell(f"[{passed_s:6.1f} s] {ended} of {counted(self.total, 'flow')} done")
+            instant = "" if now_ps is None else f", {now_ps / PS_PER_US:.0f} us simulated"
+            tell(f"[{passed_s:6.1f} s] {ended} of {counted(self.total, 'flow')} done{instant}")
 
 
 def _csv(options: Options, flows: FlowList, found: Times) -> str:
     """A line per flow, in the order of the list."""
-    columns = (flows.number, flows.src, flows.dst, flows.size_bytes, found.start_ps, found.end_ps - found.start_ps)
+    columns = (flows.number, flows.src, flows.dst, flows.size_bytes, found.start_ps, found.took_ps)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
@@ -152,13 +174,27 @@ def _ns(time_ps: int) -> str:
 
 
 def _summarise(found: Times, wall_s: float) -> None:
-    took_ps = found.end_ps - found.start_ps
+    took_ps = found.took_ps
     names = ("flows", "mean_fct_us", "p50_fct_us", "p99_fct_us", "max_fct_us", "makespan_us", "wall_s")
     if not len(took_ps):
         print("no flows")
         return
-    figures = (took_ps.mean(), _part(took_ps, 0.5), _part(took_ps, 0.99), took_ps.max(), found.end_ps.max())
+    figures = (took_ps.mean(), _part(took_ps, 0.5), _part(took_ps, 0.99), took_ps.max(), found.makespan_ps)
     print_table(names, [[str(len(took_ps)), *(f"{x / PS_PER_US:.3f}" for x in figures), f"{wall_s:.2f}"]], names)
+
+
+def _tabulate(folder: Path, graph: Graph, flows: FlowList, found: Times) -> None:
+    """Tables, and if queues were noted, their figure."""
+    from runners.detail import write_tables
+    from runners.replay_tables import tables_of
+
+    tables = tables_of(graph, flows, found)
+    write_tables(folder, tables)
+    print(f"Tables of {', '.join(tables)}: {folder}")
+    if "queues" in tables:
+        from analysis.queues import draw
+
+        print(f"Figure: {draw(folder)}")
 
 
 def _part(values: NDArray[np.int64], share: float) -> int:

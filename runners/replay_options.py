@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING
 
 from runners.foreign import FORMATS
 from xsim.errors import SpecError
 from xsim.families import build, defaults, filled, member, names
+from xsim.units import parse_time
 
 if TYPE_CHECKING:
     from xsim.sim.contracts import NetworkBackend
@@ -24,6 +25,7 @@ KEYS: Mapping[str, str] = {
     "topology": "FILE: links and switches, as HPCC or SimAI (text) or htsim (.topo) write them",
     "flows": "FILE: flows, as HPCC (text) or htsim (.cm) write them, or plain: id src dst bytes start_ns dep",
     "out": "FILE.csv: completion times, one line per flow; without it only the summary is printed",
+    "tables": "FOLDER: Parquet tables of flows, links, completion times and, if sampled, of queues over time",
     "format": f"{', '.join(FORMATS)}: how the flows are written, if that does not show",
     "network": "how flows share links: packet, or a member of the family, see below (packet)",
     "payload": "bytes of a flow that a full packet carries (1000)",
@@ -32,9 +34,10 @@ KEYS: Mapping[str, str] = {
     "congestion": "of packets: how senders adapt, see below (none)",
     "completion": "of packets: sender, whose last acknowledgement ends a flow, or receiver, whose last byte (sender)",
     "exact": "of packets: true counts time in whole ns as ns-3 does, false in ps (true)",
+    "sample": "of packets: how far apart the instants are at which queues and rates are noted for tables=, as 1us",
 }
-_OF_PACKETS = ("congestion", "completion", "exact")
-_OWN_KEYS = (  # of the settings
+_OF_PACKETS = ("congestion", "completion", "exact", "sample")
+_OWN_KEYS = (  # of the settings, what other keys set
     "tick_ps",
     "payload_bytes",
     "header_bytes",
@@ -44,7 +47,9 @@ _OWN_KEYS = (  # of the settings
     "seed",
     "congestion",
     "ecn",
+    "sample_ps",
 )
+_SET_BY = {"network.header_bytes": "header", "network.sample": "sample"}
 _NEEDED = ("topology", "flows")
 _LARGEST = {"payload": 2**20, "header": 10_000, "seed": 10**9}
 _WORDS: Mapping[str, object] = {"true": True, "false": False, "null": None}
@@ -64,6 +69,7 @@ class Options:
     topology: Path
     flows: Path
     out: Path | None
+    tables: Path | None
     format: str | None
     payload_bytes: int
     header_bytes: int
@@ -91,6 +97,7 @@ def read_options(words: Sequence[str]) -> Options:
         topology=Path(given["topology"]),
         flows=Path(given["flows"]),
         out=Path(given["out"]) if "out" in given else None,
+        tables=Path(given["tables"]) if "tables" in given else None,
         format=given.get("format"),
         payload_bytes=payload_bytes,
         header_bytes=header_bytes,
@@ -127,15 +134,30 @@ def _settings(given: Mapping[str, str], payload_bytes: int, header_bytes: int, s
             raise SpecError(f"network.{key}", options[key], "it is no option of its own", "--help lists the keys")
     for key, offered in (("exact", ("true", "false")), ("completion", ("sender", "receiver"))):
         _one_of(key, given.get(key, offered[0]), offered)
-    return replace(
-        filled(Settings, "network", PACKET, options, kept=_OWN_KEYS),
-        tick_ps=_NS_PS if given.get("exact", "true") == "true" else 1,
-        payload_bytes=payload_bytes,
-        header_bytes=header_bytes,
-        completion=cast(Literal["sender", "receiver"], given.get("completion", "sender")),
-        congestion=build("congestion", {"name": given.get("congestion", "none"), **_dotted(given, "congestion")}),
-        seed=seed,
-    )
+    fixed = {field.name: field.default for field in fields(Settings) if field.name in _OWN_KEYS} | {
+        "tick_ps": _NS_PS if given.get("exact", "true") == "true" else 1,
+        "payload_bytes": payload_bytes,
+        "header_bytes": header_bytes,
+        "completion": given.get("completion", "sender"),
+        "congestion": build("congestion", {"name": given.get("congestion", "none"), **_dotted(given, "congestion")}),
+        "seed": seed,
+        "sample_ps": _sample_ps(given),
+    }
+    try:
+        return filled(Settings, "network", PACKET, options, fixed)
+    except SpecError as error:
+        raise SpecError(_SET_BY.get(error.field, error.field), error.value, error.problem, error.fix) from None
+
+
+def _sample_ps(given: Mapping[str, str]) -> int | None:
+    if "sample" not in given:
+        return None
+    if "tables" not in given:
+        raise SpecError("sample", given["sample"], "what is noted is not written", "write tables=FOLDER too")
+    try:
+        return parse_time(given["sample"])
+    except SpecError as error:
+        raise SpecError("sample", given["sample"], error.problem, error.fix) from None
 
 
 def _backend(given: Mapping[str, str], network: str) -> NetworkBackend:
@@ -180,6 +202,8 @@ def _check_out(options: Options) -> None:
     """What cannot be written is found before anything is simulated."""
     from runners.preflight import check_place
 
+    if options.tables is not None:
+        check_place("tables", options.tables)
     out = options.out
     if out is None:
         return

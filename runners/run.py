@@ -29,10 +29,11 @@ def main(argv: Sequence[str]) -> int:
         return 0
     plan = plan_single(command)
     if plan.settings.dry_run:
-        from runners.preview import line
+        from runners.preview import preview
 
-        print(line(plan.points[0]))
-        return 0
+        line, runs = preview(plan.points[0])
+        print(line)
+        return 0 if runs else CONFIG_ERROR
     return _run(plan, argv)
 
 
@@ -44,13 +45,12 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     from runners.preflight import check_writable
     from runners.store import Store, row_of
     from runners.worker import attempted
-    from xsim.experiment import run
 
     (point,) = plan.points
     store = Store(plan.settings.out / plan.name)
     check_writable(store.folder)
     experiment = read(point.config).experiment()
-    result, outcome = attempted(lambda: run(experiment))
+    result, outcome = attempted(lambda: experiment)
     if result is None:
         tell(f"error: {outcome['reason']}")
         if outcome["status"] in ("invalid", "does_not_fit"):
@@ -64,6 +64,10 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     print(point.title)
     explain(experiment, result)
     print(f"Tables per rank, operator, link, exchange and collective: {detail}")
+    if result.network.samples is not None:
+        from analysis.queues import draw
+
+        print(f"Queues and rates of links over time: {draw(detail)}")
     part = "" if traced(result) is None else " (one rank per group of the first replica)"
     print(f"Timeline{part}: open {detail / 'trace.json'} in https://ui.perfetto.dev")
     print(f"Compare strategies: {starts('runners.sweep')} {replaced(argv, 'reshard', offered('reshard'))}")

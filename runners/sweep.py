@@ -48,10 +48,10 @@ def main(argv: Sequence[str]) -> int:
         return 0
     plan = plan_sweep(command)
     if plan.settings.dry_run:
-        from runners.preview import line
+        from runners.preview import preview
 
         for point in plan.points:
-            print(line(point))
+            print(preview(point)[0])
         tell(counted(len(plan.points), "point"))
         return 0
     return _run(plan, argv)
@@ -218,7 +218,17 @@ def _outcomes(plan: Plan, missing: Sequence[Point]) -> Generator[Finished | None
         address=settings.ray_address,
     )
     if sound:
+        _compile(sound)
         yield from finished(sound, limits)
+
+
+def _compile(points: Sequence[Point]) -> None:
+    """What packets need, before several workers do it at once."""
+    if any(point.labels["network"] == "packet" for point in points):
+        from runners.warm import warm
+        from xsim.families import build
+
+        warm(build("network", {"name": "packet"}))
 
 
 def _report(store: Store, rows: pa.Table) -> None:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 from typing import TypedDict
 
 from runners.inputs import code_hash, read
+from runners.warm import warm
 from xsim.errors import SpecError
-from xsim.experiment import DoesNotFitError, Result, run
+from xsim.experiment import DoesNotFitError, Experiment, Result, run
 
 __all__ = ["Outcome", "Worker", "attempted", "simulate"]
 
@@ -40,16 +41,22 @@ class Outcome(TypedDict):
 
 def simulate(config: Mapping[str, object]) -> Outcome:
     """Run the experiment that the plain ``config`` describes."""
-    return attempted(lambda: run(read(config).experiment()))[1]
+    return attempted(lambda: read(config).experiment())[1]
 
 
-def attempted(work: Callable[[], Result]) -> tuple[Result | None, Outcome]:
-    """The result of ``work``, if there is one, and its outcome."""
+def attempted(make: Callable[[], Experiment]) -> tuple[Result | None, Outcome]:
+    """The result of the experiment that ``make`` makes, if there is one, and its outcome.
+
+    What the network compiles or loads on first use is not part of the time.
+    """
     started = time.perf_counter()
     result: Result | None = None
     status, details, reason = "ok", "", ""
     try:
-        result = work()
+        experiment = make()
+        warm(experiment.network)
+        started = time.perf_counter()
+        result = run(experiment)
     except SpecError as error:
         status, reason = "invalid", str(error)
     except DoesNotFitError as error:

@@ -63,6 +63,20 @@ def test_schedule_commands_draw(command: str, tmp_path: Path) -> None:
     assert done.stdout.startswith("0 | F0")
 
 
+def test_the_queues_of_a_replay_are_drawn(tmp_path: Path) -> None:
+    shown = dict(BLOCKS)
+    (tmp_path / "star.hpcc").write_text(shown["hpcc"])
+    (tmp_path / "ring.flows").write_text(shown["flows"])
+    (replay,) = [command for command in COMMANDS if "sample=" in command]
+    (draw,) = [command for command in COMMANDS if "analysis.queues" in command]
+
+    for command in (replay, draw):
+        done = run([sys.executable, *shlex.split(command)[1:]], tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.endswith("Figure: ring/figures/queues.png\n")
+        (tmp_path / "ring" / "figures" / "queues.png").unlink()
+
+
 @pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.network" in c])
 def test_network_commands_replay_the_files_shown(command: str, tmp_path: Path) -> None:
     shown = dict(BLOCKS)
@@ -126,8 +140,8 @@ def test_the_variable_that_a_calibration_reads_is_named(monkeypatch: pytest.Monk
 
 
 def test_every_kind_of_command_is_covered() -> None:
-    modules = ("runners.sweep", "runners.run", "runners.schedule", "runners.network", "analysis.compare")
-    kinds = ("make ", *(f"python -m {module}" for module in modules))
+    runners = (f"python -m runners.{name}" for name in ("sweep", "run", "schedule", "network"))
+    kinds = ("make ", *runners, *(f"python -m analysis.{name}" for name in ("compare", "queues", "scaling")))
     assert [c for c in COMMANDS if not c.startswith(kinds)] == []
 
 

@@ -23,7 +23,7 @@ from xsim.spec.scenario import Scenario
 from xsim.units import PS_PER_S
 from xsim.waits import CAUSES, Ints
 
-__all__ = ["COLUMNS", "LINK_KINDS", "Column", "Metrics", "measure", "percentile_ps"]
+__all__ = ["COLUMNS", "LINK_KINDS", "Column", "Metrics", "measure"]
 
 Kind = Literal["float", "int", "bool", "text"]
 
@@ -239,15 +239,6 @@ def measure(
     )
 
 
-def percentile_ps(flows: FlowTimes, percent: int) -> int:
-    """The smallest time that at least ``percent`` in a hundred of the flows do not exceed (nearest rank); 0 of none."""
-    if not len(flows.counts):
-        return 0
-    cumulated = np.cumsum(flows.counts)
-    wanted = -(-int(cumulated[-1]) * percent // 100)
-    return int(flows.durations_ps[np.searchsorted(cumulated, wanted)])
-
-
 def _mean_s(times_ps: Ints) -> list[float]:
     """Mean of each column; summed as Python's integers, which cannot overflow."""
     ranks = len(times_ps)
@@ -279,9 +270,9 @@ def _wires(fabric: Fabric, stats: NetworkStats, makespan_ps: int) -> dict[str, A
 def _flow_times(flows: FlowTimes) -> dict[str, Any]:
     return {
         "flows": int(flows.counts.sum()),
-        "flow_time_p50_s": percentile_ps(flows, 50) / PS_PER_S,
-        "flow_time_p99_s": percentile_ps(flows, 99) / PS_PER_S,
-        "flow_time_max_s": percentile_ps(flows, 100) / PS_PER_S,
+        "flow_time_p50_s": flows.percentile_ps(50) / PS_PER_S,
+        "flow_time_p99_s": flows.percentile_ps(99) / PS_PER_S,
+        "flow_time_max_s": flows.percentile_ps(100) / PS_PER_S,
     }
 
 

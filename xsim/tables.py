@@ -1,4 +1,4 @@
-"""The details of one iteration as columns: a table per rank, operator, link, exchange and kind of collective.
+"""The details of one iteration as columns: per rank, operator, link, exchange, kind of collective, and over time.
 
 A table maps column names to columns of one length, plain lists or arrays; names end in their unit.
 """
@@ -17,18 +17,31 @@ from xsim.optimality import Distance, Optimality
 from xsim.plan.memory import RankMemory, Verdict
 from xsim.plan.noted import Taken
 from xsim.plan.workload import Sync, Workload
-from xsim.sim.contracts import NetworkStats
+from xsim.sim.contracts import FlowTimes, LinkCounts, LinkSamples, NetworkStats
 from xsim.sim.timeline import Timeline
 from xsim.spec.cluster import rank_devices, rank_hosts
 from xsim.spec.scenario import Scenario
+from xsim.units import PS_PER_S
 from xsim.waits import CAUSES
 
-__all__ = ["Table", "collective_table", "exchange_table", "link_table", "operator_table", "ranges", "rank_table"]
+__all__ = [
+    "Table",
+    "collective_table",
+    "completion_table",
+    "count_columns",
+    "exchange_table",
+    "link_table",
+    "operator_table",
+    "queue_table",
+    "ranges",
+    "rank_table",
+]
 
 Table = dict[str, Sequence[str] | Sequence[int] | NDArray[np.int64] | NDArray[np.float64]]
 
 _SYNCS = {"sum": "sync ", "scatter": "sync scatter ", "gather": "sync gather ", "fetch": "sync fetch "}
 _CARRIED = {"F": "activations", "B": "gradients of activations"}
+_PERCENTS = (1, 5, 10, 25, 50, 75, 90, 95, 99, 100)
 _MEMORY = tuple(field.name for field in fields(RankMemory))
 
 
@@ -64,7 +77,7 @@ def operator_table(account: Account) -> Table:
 
 
 def link_table(fabric: Fabric, stats: NetworkStats, makespan_ps: int) -> Table:
-    """A row per link: what it is, what it carried, and in which part of the iteration it was busy."""
+    """A row per link: what it is, what it carried, in which part of the iteration it was busy, what packets did."""
     return {
         "link": [link.name for link in fabric.links],
         "link_kind": [link.kind for link in fabric.links],
@@ -73,6 +86,33 @@ def link_table(fabric: Fabric, stats: NetworkStats, makespan_ps: int) -> Table:
         "carried_bytes": stats.link_bytes,
         "busy_ps": stats.link_busy_ps,
         "utilisation": stats.link_busy_ps / makespan_ps,
+        **({} if stats.packets is None else count_columns(stats.packets)),
+    }
+
+
+def count_columns(counts: LinkCounts) -> Table:
+    """What packets did on each link, as further columns."""
+    return {field.name: getattr(counts, field.name) for field in fields(counts)}
+
+
+def queue_table(links: Sequence[str], samples: LinkSamples) -> Table:
+    """A row per instant and link that had anything to send then, or at the instant before."""
+    return {
+        "time_ps": samples.time_ps,
+        "link": [links[link] for link in samples.link.tolist()],
+        "queued_bytes": samples.queued_bytes,
+        "sent_bytes": samples.sent_bytes,
+        "rate_bytes_per_s": np.multiply(samples.sent_bytes, PS_PER_S / samples.interval_ps, dtype=np.float64),
+    }
+
+
+def completion_table(flows: FlowTimes) -> Table:
+    """A row per percentage of the flows: the time within which so many are complete."""
+    durations_ps = [flows.percentile_ps(percent) for percent in _PERCENTS] if len(flows.counts) else []
+    percents = _PERCENTS[: len(durations_ps)]
+    return {
+        "percent": np.array(percents, dtype=np.int64),
+        "duration_ps": np.array(durations_ps, dtype=np.int64),
     }
 
 

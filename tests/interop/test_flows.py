@@ -25,7 +25,6 @@ PLAIN = """# id src dst bytes start_ns dep
 HPCC = """2
 0 1 3 100 1000000 2.0
 3 1 3 5000 200 2.000000001
-here the reader has stopped
 """
 MATRIX = """Nodes 4
 Connections 5
@@ -148,8 +147,9 @@ def test_what_is_written_for_htsim_reads_the_same(flows: FlowList, failures: lis
         ),
         (PLAIN, "7 3 0", "7 3 3", "flow 7 = '3 -> 3': it ends where it begins; name two"),
         (PLAIN, "9 1000", "\u0669 1000", "ring line 4 = '\u0669': bytes is a whole number"),
-        (HPCC, "2\n", "3\n", "ring line 4 = 'here the reader has stopped': a flow is six words"),
-        (HPCC, "2\n", "5\n", "ring line 1 = '5': only 3 lines follow; write a line per flow"),
+        (HPCC, "2\n", "1\n", "ring line 1 = '1': 2 lines follow; write how many flows there are"),
+        (HPCC, "2\n", "0\n", "ring line 1 = '0': 2 lines follow; write how many flows there are"),
+        (HPCC, "2\n", "5\n", "ring line 1 = '5': 2 lines follow; write how many flows there are"),
         (HPCC, "2\n", "2 flows\n", "ring line 1 = 2 flows: the first line is the number of flows; write it alone"),
         (HPCC, "3 100", "2 100", "ring line 2 = '2': pg, the one traffic class there is, lies between 3 and 3"),
         (HPCC, "2.000000001", "1.9", "ring line 3 = '1.9': it starts before the flow above it; sort the flows"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.metrics.toy import Pace, play, program, sync
 from xsim.account import Account, account
 from xsim.fabric.fabric import Fabric, Link
-from xsim.metrics import COLUMNS, Metrics, measure, percentile_ps
+from xsim.metrics import COLUMNS, Metrics, measure
 from xsim.optimality import Distance, Optimality
 from xsim.plan.memory import RankMemory, Verdict
 from xsim.plan.workload import Compute, Ready, Workload
@@ -209,7 +209,7 @@ def test_a_column_with_a_unit_says_so_in_its_name() -> None:
 def test_percentile_is_the_nearest_rank(times: list[int], percent: int) -> None:
     durations, counts = np.unique(np.array(times, dtype=np.int64), return_counts=True)
 
-    found = percentile_ps(FlowTimes(durations, counts), percent)
+    found = FlowTimes(durations, counts).percentile_ps(percent)
 
     assert found == sorted(times)[-(-len(times) * percent // 100) - 1]
 

@@ -59,7 +59,7 @@ def traffic(draw: st.DrawFn, losses: Sequence[float] = (0.0,)) -> tuple[Graph, l
         start_ps = draw(st.sampled_from([0, 0, 0, 1_000, 7_654_321]))
         after = draw(st.sampled_from([-1, -1, number - 1]))
         there, back = (one_way(graph, a, b, draw(st.integers(0, 2))) for a, b in ((src, dst), (dst, src)))
-        flows.append(Flow(src, dst, size_bytes, start_ps, after, there, back, all_ways(graph, src, dst)))
+        flows.append(Flow(src, dst, size_bytes, start_ps, after, there, back, ways=all_ways(graph, src, dst)))
     return graph, flows
 
 

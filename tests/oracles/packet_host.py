@@ -68,8 +68,9 @@ class Sender:
         self._confirmed: set[int] = set()  # first bytes of packets acknowledged before earlier ones
         self._expiries = 0
         self._timer: Call | None = None
-        self._extra_bytes = congestion.extra_bytes
-        self._control = congestion.control(self) if congestion.control else None
+        self.payload_bytes = flow.payload_bytes or settings.payload_bytes
+        self.header_bytes = flow.header_bytes or settings.header_bytes + congestion.extra_bytes
+        self._control = congestion.control(self) if congestion.control and flow.answered else None
 
     @property
     def finished(self) -> bool:
@@ -92,12 +93,11 @@ class Sender:
 
     @property
     def next_size(self) -> int:
-        payload = min(self.settings.payload_bytes, self.bytes_left)
-        return payload + self.settings.header_bytes + self._extra_bytes
+        return min(self.payload_bytes, self.bytes_left) + self.header_bytes
 
     def next_packet(self) -> Packet:
         settings, now = self.settings, self.clock.now
-        payload = min(settings.payload_bytes, self.bytes_left)
+        payload = min(self.payload_bytes, self.bytes_left)
         size = self.next_size
         way = self.spray.next() if self.spray else self.flow.path
         packet = Packet(Kind.DATA, size, self.number, self.next_byte, payload, deque(way[1:]), sent=now)

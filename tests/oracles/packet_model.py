@@ -114,7 +114,7 @@ class _Network:
         nics = [self.ports[hop.link].bits_per_s for host in graph.hosts for hop in graph.leaving(host)]
         for vertex in graph.switches:
             ports = {hop.link: self.ports[hop.link] for hop in graph.leaving(vertex)}
-            self._switches[vertex] = Switch(self._settings, self.clock, ports, max(nics, default=1))
+            self._switches[vertex] = Switch(vertex, self._settings, self.clock, ports, max(nics, default=1))
 
     def _port(self, link: int, cable: Cable, of_switch: bool, end: int, dice: Dice) -> Port:
         def deliver(packet: Packet) -> None:
@@ -190,7 +190,11 @@ class _Network:
         number, now = packet.flow, self.clock.now
         receiver, back = self._receivers[number], self._flows[number].back
         kind = receiver.answer(packet, now)
-        if kind is not None:
+        if not self._flows[number].answered:
+            assert kind is not Kind.NACK, "where nothing is answered, nothing is lost"
+            if receiver.expected == receiver.size_bytes:  # its sender is done, though it has not heard of it
+                self._senders[number].acked, self.sender_end[number] = receiver.expected, now
+        elif kind is not None:
             turns = self._turns[back[0]]
             turns.acks.append(acknowledgement(kind, self._ack_size, packet, receiver.expected, back))
             turns.port.kick()

@@ -20,6 +20,8 @@ class Flow:
         after: Number of the flow that it waits for, or -1.
         path: Directed links of its data, not empty.
         back: Directed links of its acknowledgements, not empty.
+        payload_bytes, header_bytes: Of its packets, if they are not like those of others.
+        answered: Whether it has acknowledgements, and congestion control.
         ways: Paths that are as good as ``path``, itself among them, sorted, all with the same first link.
     """
 
@@ -30,6 +32,9 @@ class Flow:
     after: int
     path: tuple[int, ...]
     back: tuple[int, ...]
+    payload_bytes: int | None = None
+    header_bytes: int | None = None
+    answered: bool = True
     ways: tuple[tuple[int, ...], ...] = ()
 
 
@@ -56,6 +61,7 @@ class PacketSettings:
         headroom: Bytes kept per port for what is under way when it pauses: so many times bandwidth times delay.
         credit: Of directed links that work by credit the bytes of the buffer at their end; what comes over the others
             is in the memory of the switch.
+        mute: Switches that pause nobody and mark nothing.
         marking: By the bit/s of a port; one that is not listed takes that of the next slower, or of the slowest.
         window_bytes: Most that a flow at line rate has in flight: "path" is what its own path holds at the rate of its
             slowest link in one round trip without queues; None is unlimited.
@@ -82,6 +88,7 @@ class PacketSettings:
     ack_every: int = 1
     pfc: bool = True
     credit: Mapping[int, int] = field(default_factory=dict)
+    mute: frozenset[int] = frozenset()
     buffer_bytes: int = 32 << 20
     reserve_bytes: int = 4096
     headroom: int = 3

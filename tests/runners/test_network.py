@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import csv
+import time
 from pathlib import Path
+from unittest.mock import Mock
 
+import pyarrow.parquet as pq
 import pytest
 
 import runners.network
+import runners.warm
 from runners.network import main
 
 STAR = """4 1 3
@@ -74,6 +78,12 @@ def test_completion_times_are_written(tmp_path: Path, network: str, capsys: pyte
     assert figures.replace(" ", "").startswith("|3|10.384|10.384|10.384|10.384|31.652|")
 
 
+def test_the_makespan_counts_from_the_first_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    replayed(tmp_path, STAR, STARTED.replace("0.0", "2.0"), "network=analytic")
+
+    assert capsys.readouterr().out.splitlines()[2].split("|")[6].strip() == "11.384"
+
+
 def test_packets_end_with_their_last_acknowledgement(tmp_path: Path) -> None:
     """100 packets of 83 ns and one more behind them at the switch, then an acknowledgement of 4 ns: twice 2 us."""
     rows = replayed(tmp_path, STAR, RING)
@@ -111,14 +121,68 @@ def test_packets_can_be_larger_and_headers_smaller(tmp_path: Path) -> None:
     assert rows[0]["fct_ns"] == "10049.920"  # 100,624 bytes and two links
 
 
-def test_a_long_replay_of_packets_is_announced(
+def test_what_is_seen_of_a_replay_is_in_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each flow has 100 packets of 1048 bytes and as many acknowledgements of 60."""
+    tables = tmp_path / "tables"
+    replayed(tmp_path, STAR, RING, f"tables={tables}", "sample=1us")
+
+    shown = capsys.readouterr().out
+    assert f"Tables of flows, links, completion, queues: {tables}\n" in shown
+    assert f"Figure: {tables / 'figures' / 'queues.png'}\n" in shown
+    assert (tables / "figures" / "queues.png").stat().st_size > 1000
+    flows, links, completion, queues = (
+        pq.read_table(tables / f"{name}.parquet") for name in ("flows", "links", "completion", "queues")
+    )
+    assert flows["flow"].to_pylist() == [1, 2, 3]
+    assert flows["duration_ps"].to_pylist() == [12_391_000] * 3
+    assert links["link"].to_pylist() == ["0->3", "3->0", "1->3", "3->1", "2->3", "3->2"]
+    assert links["sent_bytes"].to_pylist() == [100 * (1048 + 60)] * 6
+    assert links["packets"].to_pylist() == [200] * 6
+    assert links["busy_ps"].to_pylist() == [100 * 87_000] * 6
+    assert set(completion["duration_ps"].to_pylist()) == {12_391_000}
+    assert sum(queues["sent_bytes"].to_pylist()) == 6 * 100 * (1048 + 60)
+    for table in (flows, links, completion, queues):
+        for field in table.schema:
+            assert field.metadata[b"doc"], field.name
+    assert queues.schema.field("queued_bytes").metadata[b"unit"] == b"B"
+
+
+def test_a_replay_without_packets_has_tables_of_transfers(tmp_path: Path) -> None:
+    replayed(tmp_path, STAR, RING, f"tables={tmp_path / 'tables'}", "network=flow")
+
+    links = pq.read_table(tmp_path / "tables" / "links.parquet")
+    assert links["carried_bytes"].to_pylist() == [104_800] * 6
+    assert "packets" not in links.column_names
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == [
+        "completion.parquet",
+        "flows.parquet",
+        "links.parquet",
+    ]
+
+
+def test_a_long_replay_of_packets_says_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(runners.network, "SAID_HOPS", 10**5)
+    monkeypatch.setattr(runners.network, "QUIET_S", 0.0)
+    monkeypatch.setattr(runners.network, "LINE_EVERY_S", 0.0)
 
-    replayed(tmp_path, STAR, "0 0 1 1000000000 0 -1\n", "payload=9000")
+    replayed(tmp_path, STAR, RING)
 
-    assert capsys.readouterr().err == "simulating 0 million hops of packets\n"
+    lines = [line.partition("] ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert lines[0] == "0 of 3 flows done, 1 us simulated"
+    assert lines[-1] == "3 of 3 flows done, 38 us simulated"
+
+
+def test_compiling_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Once, and only where something is compiled."""
+    monkeypatch.setattr(runners.warm, "QUIET_S", 0.001)
+    for misses in ({}, {"signature": 1}):
+        monkeypatch.setattr("xsim.sim.kernels.packet.run", Mock(stats=Mock(cache_misses=misses)))
+        with runners.warm.announced() as passed_s:
+            time.sleep(0.1)
+        assert passed_s() >= 0.1
+
+    assert capsys.readouterr().err == "compiling the packet simulation, once\n"
 
 
 def test_every_format_is_recognised(tmp_path: Path) -> None:
@@ -202,6 +266,20 @@ def test_a_long_replay_says_how_far_it_is(
             ["topology=net", "flows=ring", "congestion=dcqcn", "congestion.step_mbps=-5"],
             "error: congestion.step_mbps = -5: it is negative; choose at least 0",
         ),
+        (["topology=net", "flows=ring", "network.retry_ps=9"], "error: network.retry_ps = 9: it is less than a tick"),
+        (["topology=net", "flows=ring", "header=0"], "error: header = 0: it is not positive; choose at least 1"),
+        (
+            ["topology=net", "flows=ring", "network.buffer_bytes=1"],
+            "error: network.buffer_bytes = 1: a switch holds at",
+        ),
+        (
+            ["topology=net", "flows=ring", "network.buffer_bytes=9000"],
+            "error: network.buffer_bytes = 9000: the ports of switch 3 alone keep more, as their headroom and reserve;",
+        ),
+        (
+            ["topology=net", "flows=ring", "payload=9000", "network.credit_bytes=9000"],
+            "error: network.credit_bytes = 9000: a packet would never have room; choose at least 9048",
+        ),
         (
             ["topology=net", "flows=ring", "network.flow_control=pfc"],
             "error: network.flow_control = 'pfc': this option does not",
@@ -211,7 +289,7 @@ def test_a_long_replay_says_how_far_it_is(
         (["topology=net", "flows=ring", "network=flow", "exact=true"], "error: exact = 'true': network=flow knows no"),
         (
             ["topology=lossy", "flows=ring"],
-            "error: flows = (0, 1, 2): packets were lost that nobody asks for again; set",
+            "error: flows = (1,): packets were lost that nobody asks for again, on 0->3, ",
         ),
         (["topology=tree", "flows=barrier"], "error: barrier flow 3 = 'after 2 others': among packets, a flow waits"),
         (
@@ -239,6 +317,11 @@ def test_a_long_replay_says_how_far_it_is(
         (["topology=net", "flows=ring", "out=no/out.csv"], "error: out = 'no/out.csv': its folder does not exist"),
         (["topology=net", "flows=ring", "out=."], "error: out = '.': it is a folder"),
         (["topology=net", "flows=ring", "out=/proc/out.csv"], "error: out = '/proc': No such file or directory; name"),
+        (["topology=net", "flows=ring", "sample=1us"], "error: sample = 1us: what is noted is not written; write"),
+        (["topology=net", "flows=ring", "sample=1", "tables=t"], "error: sample = '1': a quantity needs its unit"),
+        (["topology=net", "flows=ring", "sample=2ps", "tables=t"], "error: sample = 2 ps: it is no whole number of"),
+        (["topology=net", "flows=ring", "sample=1us", "tables=t", "network=flow"], "error: sample = 1us: network=flow"),
+        (["topology=net", "flows=ring", "tables=ring"], "error: tables = 'ring': Not a directory; name a place"),
         (["topology=net", "flows=ring", "out=ring"], "error: out = 'ring': it is read too; choose another file"),
     ],
 )

@@ -48,7 +48,7 @@ def permutation(net: Graph, leaves: int, starts_ps: int = 0) -> list[Flow]:
         dst = (src + 3 * WIDE + 1) % hosts
         there, back = all_ways(net, src, dst), all_ways(net, dst, src)
         way = there[src * 5 // 3 % len(there)]
-        flows.append(Flow(src, dst, SIZE, src * starts_ps, -1, way, back[src % len(back)], there))
+        flows.append(Flow(src, dst, SIZE, src * starts_ps, -1, way, back[src % len(back)], ways=there))
     return flows
 
 
@@ -102,7 +102,7 @@ def test_it_does_not_matter_in_which_order_flows_are_listed(routing: Rule) -> No
 def test_flows_take_turns_or_the_path_of_their_number() -> None:
     net = leaves_and_spines(2)
     ways = all_ways(net, 1, 5)
-    flows = columns([Flow(1, 5, 1000, 10**6 * n, -1, ways[0], all_ways(net, 5, 1)[0], ways) for n in range(6)])
+    flows = columns([Flow(1, 5, 1000, 10**6 * n, -1, ways[0], all_ways(net, 5, 1)[0], ways=ways) for n in range(6)])
 
     turns, rails = (played(routing, flows, net).links.packets for routing in ("round_robin", "rail"))
 

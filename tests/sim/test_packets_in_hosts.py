@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.topology.file import File
 from xsim.fabric.topology.one_switch import OneSwitch
+from xsim.families import build, names
 from xsim.sim.contracts import NetworkStats
 from xsim.sim.network.packet import Packet
 from xsim.spec.cluster import DeviceSlot, NicSpec
@@ -65,11 +68,11 @@ def packets(size_bytes: int, payload_bytes: int, header_bytes: int) -> list[int]
 @pytest.mark.parametrize("flow_control", ["pause", "credit", "none"])
 @given(size_bytes=st.integers(1, 120_000), there=st.booleans())
 def test_a_transfer_alone_passes_every_stage_between_unlike_hosts(
-    flow_control: str, size_bytes: int, there: bool
+    flow_control: Literal["pause", "credit", "none"], size_bytes: int, there: bool
 ) -> None:
     fabric = File(text=UNLIKE).build(cluster(OLD, NEW))
     src, dst, stages = (0, 1, OUT) if there else (1, 0, OUT[::-1])
-    network = Packet(payload_bytes=1500, flow_control=flow_control).open(fabric, 0)  # type: ignore[arg-type]
+    network = Packet(payload_bytes=1500, flow_control=flow_control).open(fabric, 0)
 
     took_ps = network.solo(point_to_point((src, dst, size_bytes)))
 
@@ -105,12 +108,12 @@ def test_nothing_in_a_host_is_acknowledged() -> None:
     assert between.link_busy_ps[list(fabric.route(2, 0))].all()
 
 
-@pytest.mark.parametrize("congestion", ["none", "dcqcn", "hpcc"])
+@pytest.mark.parametrize("congestion", names("congestion"))
 def test_congestion_control_leaves_what_stays_in_a_host_alone(congestion: str) -> None:
     """Three devices send to the fourth by its one link, which never rests."""
     four = host(DeviceSlot(device=NVLINK, count=4))
     fabric = OneSwitch().build(cluster(four, PAIR))
-    network = Packet(congestion=congestion).open(fabric, 0)  # type: ignore[arg-type]
+    network = Packet(congestion=build("congestion", {"name": congestion})).open(fabric, 0)
 
     took_ps = network.solo(point_to_point(*((src, 3, 40_960) for src in range(3))))
 

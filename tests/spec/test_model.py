@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 
 from tests.spec.strategies import models
+from xsim.errors import SpecError
 from xsim.spec.model import ModelSpec
 from xsim.spec.spellings import read_text
 
@@ -40,6 +42,18 @@ def test_gpt_follows_its_closed_form(name: str) -> None:
 
     closed = 12 * layers * hidden**2 + 13 * layers * hidden + 2 * hidden + (gpt.vocab + gpt.seq_len) * hidden
     assert gpt.parameters == closed
+
+
+def test_layers_may_stand_alone() -> None:
+    """Which is what makes the gradients of one layer exactly 1 MB in bf16."""
+    layer = model("gradient_1mb")
+
+    assert [layer.layer_parameters(number) for number in range(3)] == [0, 500_000, 0]
+    assert layer.parameters == layer.held_parameters(range(3)) == 500_000
+    with pytest.raises(SpecError, match="tied = True: without tokens there is no table for it"):
+        replace(layer, tied=True)
+    with pytest.raises(SpecError, match="learned_positions = True: without tokens there is no table for it"):
+        replace(layer, learned_positions=True)
 
 
 def test_gpt_neo_lacks_three_biases_a_layer() -> None:

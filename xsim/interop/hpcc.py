@@ -4,7 +4,7 @@ A topology is words, however they stand in lines: ``node_num switch_num link_num
 ``a b rate delay error`` per link: ``0 16 100Gbps 1000ns 0``. Vertices that are no switches are hosts.
 
 A flow file has the number of flows in its first line, then a line ``src dst pg dport bytes start_seconds`` per flow, by
-ascending start. What follows these lines is no part of it.
+ascending start.
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ def read_flows(text: str, name: str = "flows") -> FlowList:
     if len(head.words) != 1:
         raise SpecError(head.at, " ".join(head.words), "the first line is the number of flows", "write it alone")
     count = integer(head.at, head.words[0], "the number of flows")
-    if len(table) < count:
-        raise SpecError(head.at, head.words[0], f"only {len(table)} lines follow", "write a line per flow")
-    table = table[:count]
+    if len(table) != count:
+        raise SpecError(head.at, head.words[0], f"{len(table)} lines follow", "write how many flows there are")
     for line in table:
         if len(line.words) != 6:
             shown = " ".join(line.words)

@@ -197,6 +197,8 @@ def layer_operators(
         shares: What each rank takes of all that is cut, in proportion; empty: as even as can be.
     """
     shard = Shard(model, samples, tp, index, precision, sequence_parallel, shares)
+    if not model.vocab and layer in (0, model.layers + 1):
+        return ()
     if layer == 0:
         return _embedding(shard)
     if layer == model.layers + 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -13,12 +13,17 @@ from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.sim.marking import Marking
 
+Ints = NDArray[np.int64]
+
 __all__ = [
+    "Asking",
     "Background",
     "Burst",
     "Completion",
     "CongestionControl",
     "FlowTimes",
+    "LinkCounts",
+    "LinkSamples",
     "Network",
     "NetworkBackend",
     "NetworkStats",
@@ -44,6 +49,64 @@ class FlowTimes:
     durations_ps: NDArray[np.int64]
     counts: NDArray[np.int64]
 
+    def percentile_ps(self, percent: int) -> int:
+        """The smallest time that at least ``percent`` in a hundred of the flows do not exceed (nearest rank); 0 of
+        none.
+        """
+        if not len(self.counts):
+            return 0
+        cumulated = np.cumsum(self.counts)
+        wanted = -(-int(cumulated[-1]) * percent // 100)
+        return int(self.durations_ps[np.searchsorted(cumulated, wanted)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkCounts:
+    """What packets did on each of L directed links; all int64.
+
+    Attributes:
+        sent_bytes, packets: Begun to be sent, headers, acknowledgements and pause frames included.
+        marks: Packets marked as they left its queue.
+        pauses: How often the switch at its end told its transmitter to pause.
+        paused_ps: For how long its transmitter was paused.
+        drops: Packets that found no room in the switch at its end.
+        lost: Packets lost on the wire.
+        cuts: Packets of which the switch at its start sent the header alone.
+        go_backs: How often the senders of flows that begin at it went back, and sent again from what was missing.
+    """
+
+    sent_bytes: NDArray[np.int64]
+    packets: NDArray[np.int64]
+    marks: NDArray[np.int64]
+    pauses: NDArray[np.int64]
+    paused_ps: NDArray[np.int64]
+    drops: NDArray[np.int64]
+    lost: NDArray[np.int64]
+    cuts: NDArray[np.int64]
+    go_backs: NDArray[np.int64]
+
+    def plus(self, other: LinkCounts, times: int) -> LinkCounts:
+        """These, and ``times`` the other's."""
+        names = [field.name for field in fields(self)]
+        return LinkCounts(*(getattr(self, name) + times * getattr(other, name) for name in names))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkSamples:
+    """Links at instants an interval apart, in order; all columns int64. A link without a row is idle at that instant.
+
+    Attributes:
+        time_ps, link: The instant, and who is looked at.
+        queued_bytes: Waiting at its port; what is being sent does not wait, nor do flows that take turns at a host.
+        sent_bytes: Begun to be sent within the interval that ends then.
+    """
+
+    interval_ps: int
+    time_ps: NDArray[np.int64]
+    link: NDArray[np.int64]
+    queued_bytes: NDArray[np.int64]
+    sent_bytes: NDArray[np.int64]
+
 
 @dataclass(frozen=True, slots=True)
 class NetworkStats:
@@ -53,11 +116,15 @@ class NetworkStats:
         link_bytes: Bytes per link, int64, L.
         link_busy_ps: Time during which a link carried at least one flow, int64, L.
         flows: Completion times of all flows.
+        packets: Per link, of a network that has packets.
+        samples: Of links over time, if it was asked to take any.
     """
 
     link_bytes: NDArray[np.int64]
     link_busy_ps: NDArray[np.int64]
     flows: FlowTimes
+    packets: LinkCounts | None = None
+    samples: LinkSamples | None = None
 
 
 class Network(Protocol):
@@ -70,6 +137,10 @@ class Network(Protocol):
     @property
     def contends(self) -> bool:
         """Whether graphs that share a link slow each other."""
+
+    @property
+    def foldable(self) -> bool:
+        """Whether ``repeat`` may stand for graphs that nobody disturbs; not where somebody looks on meanwhile."""
 
     def submit(self, graph: TransferGraph) -> int:
         """A handle of a new instance of ``graph``; nothing moves before a release."""
@@ -136,6 +207,22 @@ class Background(Protocol):
         """
 
 
+class Asking(NamedTuple):
+    """How receivers ask for packets, and switches cut what finds no room; see ``packet_pull`` and ``packet_trim``.
+
+    Attributes:
+        queue_packets: Full packets that wait for a port of a switch before it cuts others.
+        first_packets: What a transfer sends unasked; 0 is what fits in an undisturbed round trip, and two.
+    """
+
+    queue_packets: int
+    first_packets: int
+
+    def first(self, held: Ints, payload_bytes: int) -> Ints:
+        """Packets that transfers send unasked, of which so many bytes fit in an undisturbed round trip."""
+        return np.full_like(held, self.first_packets) if self.first_packets else -(-held // payload_bytes) + 2
+
+
 class CongestionControl(Protocol):
     """How a flow of packets adapts its rate and its window.
 
@@ -160,6 +247,13 @@ class CongestionControl(Protocol):
         """How many numbers a flow keeps for it."""
 
     @property
+    def positions(self) -> tuple[int, ...] | None:
+        """Which of them, counted from ``OWN``, are bytes of the flow's stream.
+
+        None if others grow with time, or if ``seen`` is read beyond ``SENT_AT``: such flows are not fast-forwarded.
+        """
+
+    @property
     def records(self) -> bool:
         """Whether packets must record what they see on their way."""
 
@@ -174,6 +268,10 @@ class CongestionControl(Protocol):
     @property
     def repaces(self) -> bool:
         """Whether a new rate holds for the pause after the last packet already."""
+
+    @property
+    def asking(self) -> Asking | None:
+        """Whether packets are sent as their receivers ask for them, and how; None: as their senders see fit."""
 
     def marking(self, bits_per_s: int) -> Marking | None:
         """How it wants a port of that rate to mark; None: not at all."""

@@ -68,7 +68,9 @@ def execute(
     bodies = (body for program in workload.programs for body in program.bodies.values())
     courses = {body: course_of(body, network.solo, least_ps) for body in bodies}
     graphs = [graph for stream in background for graph in stream.graphs]
-    folding = Folding(workload, courses, fabric, contends=network.contends, background=graphs) if fold else None
+    folding = None
+    if fold and network.foldable:
+        folding = Folding(workload, courses, fabric, contends=network.contends, background=graphs)
     run = _Run(workload, network, courses, folding, Streams(network, background))
     processes = [run.env.process(run.device_group(index)) for index in range(len(workload.programs))]
     with _no_search_for_cycles():

@@ -90,7 +90,7 @@ def as_packets(flows: FlowList, there: Paths, back: Paths) -> Flows:
     after = np.full(len(flows), -1)
     after[waits > 0] = flows.after
     columns = (flows.src, flows.dst, flows.size_bytes, flows.start_ps, after)
-    return Flows(*columns, there.ptr, there.links, back.ptr, back.links)
+    return Flows(*columns, there.ptr, there.links, back.ptr, back.links, number=flows.number)
 
 
 def _fabric(graph: Graph, flows: FlowList, paths: Paths) -> Fabric:
@@ -103,7 +103,7 @@ def _fabric(graph: Graph, flows: FlowList, paths: Paths) -> Fabric:
     return Fabric(
         bandwidth_bytes_per_s=np.repeat([cable.bandwidth_bits_per_s / 8 for cable in cables], 2),
         latency_ps=np.repeat(np.array([cable.delay_ps for cable in cables], dtype=np.int64), 2),
-        links=tuple(Link(f"{a}->{b}", "cable") for x in cables for a, b in ((x.a, x.b), (x.b, x.a))),
+        links=tuple(Link(graph.link_name(link), "cable") for link in range(2 * len(cables))),
         hosts=tuple(np.stack((flows.src, flows.dst), axis=1).ravel().tolist()),
         router=route,
     )

@@ -23,6 +23,7 @@ class ModelSpec:
 
     Attributes:
         kv_heads: Heads of keys and values (grouped-query attention); equal to ``heads`` without it.
+        vocab: Entries of the token table; 0: the layers stand alone, without embedding and head.
         gated: The MLP has three matrices (SwiGLU) instead of two.
         bias: Linear layers have biases.
         learned_positions: A table of ``seq_len x hidden`` is added to the embedding.
@@ -44,8 +45,12 @@ class ModelSpec:
     tied: bool
 
     def __post_init__(self) -> None:
-        for name in ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq_len"):
+        for name in ("layers", "hidden", "heads", "kv_heads", "ffn", "seq_len"):
             at_least(self, name, 1)
+        at_least(self, "vocab", 0)
+        for name in ("learned_positions", "tied"):
+            if getattr(self, name) and not self.vocab:
+                raise SpecError(name, True, "without tokens there is no table for it", "write false, or a vocab")
         if self.hidden % self.heads:
             raise SpecError("heads", self.heads, f"it does not divide hidden = {self.hidden}", "choose a divisor")
         if self.heads % self.kv_heads:
@@ -90,14 +95,15 @@ class ModelSpec:
         """Of the whole model; a tied table counts once."""
         own_head = 0 if self.tied else self.vocab * self.hidden
         per_layer = self.layer_parameters(1)
-        return self.embedding_parameters + self.layers * per_layer + self.norm_parameters + own_head
+        norm = self.norm_parameters if self.vocab else 0
+        return self.embedding_parameters + self.layers * per_layer + norm + own_head
 
     def layer_parameters(self, layer: int) -> int:
         """Parameters whose gradients a holder of ``layer`` has; a tied head holds a copy of the token table."""
         if layer == 0:
             return self.embedding_parameters
         if layer == self.layers + 1:
-            return self.norm_parameters + self.vocab * self.hidden
+            return self.norm_parameters + self.vocab * self.hidden if self.vocab else 0
         return self.attention_parameters + self.mlp_parameters + 2 * self.norm_parameters
 
     def held_parameters(self, layers: Iterable[int]) -> int:

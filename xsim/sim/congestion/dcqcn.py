@@ -48,8 +48,9 @@ class Dcqcn:
     clamp: bool = False
     windowed: bool = False
 
-    remembers = 6
+    remembers, positions = 6, ()
     records, record_bytes, repaces = False, 0, False
+    asking = None
 
     def __post_init__(self) -> None:
         for name in ("alpha_ns", "cut_ns", "raise_ns", "least_mbps"):

@@ -42,8 +42,9 @@ class Timely:
     leap_mbps: int = 500
     least_mbps: int = 1000
 
-    remembers = 4
+    remembers, positions = 4, (UNTIL - OWN,)
     records, record_bytes, windowed, repaces = True, 8, False, False
+    asking = None
 
     def __post_init__(self) -> None:
         for name in ("low_ns", "high_ns", "span_ns", "step_mbps", "leap_mbps", "least_mbps"):

@@ -4,7 +4,7 @@ rows      R x 8    a packet, or an event that is no packet (``TIME`` .. ``HOP``)
 links     L x 48   a directed link: its transmitter, and the ingress port at its far end (``FREE_AT`` ..)
 chances   L x 2    float64: ``PMAX``, ``LOSS``
 switches  S x 2    ``SHARED``, ``POOL``
-flows     F x 48   a flow, or a party of one graph (``NEXT_BYTE`` .. ``STRAY``)
+flows     F x 56   a flow, or a party of one graph (``NEXT_BYTE`` .. ``STRAY``)
 arrived   1-D      bits of packets that have overtaken others, see ``packet_reorder``
 route     1-D      directed links of all ways, each closed by -1
 forks     W x 4    of each place in ``route`` the ways that are the same up to there; empty where nobody chooses
@@ -29,7 +29,9 @@ DATA, ACK, NACK, PAUSE, RESUME, CREDIT, FREE, WAKE, START, TIMER = range(10)
 TIMERS = 3  # TIMER + 0 .. TIMER + 2
 RETRY = TIMER + TIMERS
 RELEASE = RETRY + 1
+ASK = RELEASE + 1  # a host's port asks for a packet; see ``packet_pull``
 KINDS, MARKED = 15, 16  # mask of the kind, and the mark
+CUT, CALL = 32, 64  # besides: a data packet of which the header is left, an ACK that asks for a packet instead
 
 # Of a link as its transmitter sees it. FREE_AT, FREE_SERIAL: the event of its becoming free, real only if FREE_SET.
 # HEAD, TAIL: its queue. URGENT, URGENT_TAIL: pause and resume frames. FLOWS_HERE: how many flows take turns at it.
@@ -49,6 +51,9 @@ CARRIED, DROPS, LOST, PAUSED_FOR, PAUSED_SINCE, BACK, PAUSES, SIGNALS = range(32
 # transmitter only if it waits: CREDIT_CALL is NO_CALL, ONE_CALL that is an event already, or NEXT_CALL, which the next
 # to be given back will be.
 CREDITS, OWED, OWED_LAST, CREDIT_CALL = range(40, 44)
+# ASKING, ASKING_LAST: flows that the host is to ask for packets, in turn. ASK_AT: when it may ask again. CUTS: packets
+# cut because the queue was full.
+ASKING, ASKING_LAST, ASK_AT, CUTS = range(44, 48)
 LINK_COLUMNS = 48
 NO_CALL, ONE_CALL, NEXT_CALL = range(3)
 
@@ -76,8 +81,13 @@ STATE, BYTES_PER_ROUND, OFFSET, AWAITED, FOLLOWERS, FOLLOWERS_END, BEGAN, SENDER
 RECEIVER_END, FULL_PAYLOAD, OVERHEAD, INSIDE, MILESTONE, FLOW_RATE, LAST_SIZE, TRIES = range(16, 24)
 RETRY_AT, RETRY_NUMBER, RETRY_SET, CYCLE, CYCLE_LEN, ROUNDS, DONE, CARRIES = range(24, 32)
 READY_AT, SRC_PARTY, DST_PARTY, EXTRA, IN_TURN, GAP, GAP_UNTIL, GO_BACKS = range(32, 40)
-BASE, ARRIVED, WORDS, WAYS, STRIDE, SPRAYED, STRAY = range(40, 47)
-FLOW_COLUMNS = 48
+BASE, ARRIVED, WORDS = range(40, 43)
+# Where receivers ask, in packets: MISSING at the receiver, COMING to it or asked for, TO_ASK not yet asked for;
+# NEXT_ASKED in the list of its port. ALLOWED to its sender, and there a list of those to be sent again. FIRST_PACKETS:
+# of a round, allowed from the start.
+MISSING, COMING, TO_ASK, NEXT_ASKED, ALLOWED, RESEND, RESEND_LAST, FIRST_PACKETS = range(43, 51)
+WAYS, STRIDE, SPRAYED, STRAY = range(51, 55)
+FLOW_COLUMNS = 56
 WAITING, UNDER_WAY, FINISHED = range(3)  # STATE: nothing to do, something, never anything more
 
 # Of a flow's congestion control: what it asks for, bits per second, bytes (0: no window) and up to three instants at
@@ -103,11 +113,14 @@ WHEEL = BUCKETS + BUCKETS // 64
 # REPACED: a new rate holds for the pause after the last packet already. BELOW: 1 if what lasts a whole number of ticks
 # is taken to last one less, see ``wires``. RETRY_TIME: 0 if no sender ever goes back by itself. GAVE_UP: the flow whose
 # sender has gone back too often. ENDED, LOGGED: entries in ``ended`` and ``log``. SELECTIVE: whether receivers take
-# packets in any order. ADAPTIVE: whether switches choose for each packet.
+# packets in any order. QUEUE: bytes that wait for a port of a switch before it cuts packets; 0: none is cut, and
+# senders do not wait to be asked. ALARMS: how many alarms of congestion controls have come with nothing in between, the
+# last of them as event ALARMED_AT. ADAPTIVE: whether switches choose for each packet.
 NOW, TURN, ISSUED, CURSOR, LEFT, HEAPED, ROWS_FREE, ROWS_LEFT, EVENTS, UNFINISHED, MARGIN = range(11)
 WIDTH, SCALE, ACK_SIZE, PFC_SIZE, ACK_EVERY, RESERVE, RESUME_GAP = range(11, 18)
 GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED, BELOW = range(18, 25)
-RETRY_TIME, RETRIES, GAVE_UP, ENDED, LOGGED, SELECTIVE, ADAPTIVE = range(25, 32)
+RETRY_TIME, RETRIES, GAVE_UP, ENDED, LOGGED, SELECTIVE, QUEUE = range(25, 32)
+ALARMS, ALARMED_AT, ADAPTIVE = range(32, 35)
 SIM_COLUMNS = 40
 
 # What ``run`` answers.

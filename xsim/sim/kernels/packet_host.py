@@ -36,6 +36,7 @@ from xsim.sim.kernels.packet_columns import (
     OVERHEAD,
     PAUSED,
     POSTED,
+    QUEUE,
     RECEIVED,
     RECEIVER_END,
     RETRIES,
@@ -58,6 +59,7 @@ from xsim.sim.kernels.packet_credit import may_send
 from xsim.sim.kernels.packet_flow import complete, settle
 from xsim.sim.kernels.packet_link import append, busy, transmit
 from xsim.sim.kernels.packet_port import prompt
+from xsim.sim.kernels.packet_pull import forget
 from xsim.sim.kernels.packet_reorder import confirm, take
 from xsim.sim.kernels.packet_ways import carry
 
@@ -220,6 +222,8 @@ def retry(
         return False
     flows[flow, NEXT_BYTE] = flows[flow, ACKED]
     flows[flow, GO_BACKS] += 1
+    if sim[QUEUE]:
+        forget(flow, rows, flows, sim)
     prompt(
         route[flows[flow, WAY]], rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim
     )

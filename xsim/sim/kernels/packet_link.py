@@ -82,6 +82,7 @@ __all__ = [
     "signal",
     "threshold",
     "transmit",
+    "urge",
 ]
 
 Ints = NDArray[np.int64]
@@ -196,16 +197,23 @@ def depart(link: int, size: int, links: Ints, switches: Ints, sim: Ints) -> None
 def signal(kind: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Tell the transmitter of ``link`` to pause or to resume, by a frame ahead of all others the other way."""
     row, back = new_row(rows, sim), links[link, BACK]
-    rows[row, KIND], rows[row, FLOW], rows[row, SIZE], rows[row, NEXT] = kind, link, sim[PFC_SIZE], -1
-    if not busy(back, links, sim):
-        transmit(row, back, rows, links, wheel, heap, sim)
+    rows[row, KIND], rows[row, FLOW], rows[row, SIZE] = kind, link, sim[PFC_SIZE]
+    urge(row, back, rows, links, wheel, heap, sim)
+
+
+@kernel
+def urge(row: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
+    """Send the packet at once, or else ahead of all that is not urgent."""
+    if not busy(link, links, sim):
+        transmit(row, link, rows, links, wheel, heap, sim)
         return
-    if links[back, URGENT] < 0:
-        links[back, URGENT] = row
+    rows[row, NEXT] = -1
+    if links[link, URGENT] < 0:
+        links[link, URGENT] = row
     else:
-        rows[links[back, URGENT_TAIL], NEXT] = row
-    links[back, URGENT_TAIL] = row
-    expect_free(back, rows, links, wheel, heap, sim)
+        rows[links[link, URGENT_TAIL], NEXT] = row
+    links[link, URGENT_TAIL] = row
+    expect_free(link, rows, links, wheel, heap, sim)
 
 
 @kernel

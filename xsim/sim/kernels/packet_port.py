@@ -9,6 +9,7 @@ from xsim.sim.kernels.jit import kernel
 from xsim.sim.kernels.packet_clock import new_row, schedule
 from xsim.sim.kernels.packet_columns import (
     ACKED,
+    ALLOWED,
     AVAILABLE,
     BACKLOG,
     BELOW,
@@ -35,7 +36,9 @@ from xsim.sim.kernels.packet_columns import (
     PAUSED,
     PAUSING,
     POSTED,
+    QUEUE,
     RECORDED,
+    RESEND,
     RESERVE,
     RESUME,
     RESUME_GAP,
@@ -69,6 +72,7 @@ from xsim.sim.kernels.packet_link import (
     threshold,
     transmit,
 )
+from xsim.sim.kernels.packet_pull import take_back
 from xsim.sim.kernels.packet_reorder import skip
 from xsim.sim.kernels.packet_ways import next_way
 
@@ -182,10 +186,12 @@ def serve(
         place = _next_in_turn(link, links, flows, turns, sim)
         if place >= 0:
             flow = turns[links[link, FLOWS_AT] + place]
-            payload = min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - flows[flow, NEXT_BYTE])
+            again = flows[flow, RESEND] if sim[QUEUE] else -1
+            first = rows[again, NUMBER] if again >= 0 else flows[flow, NEXT_BYTE]
+            payload = min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - first)
             if may_send(payload + flows[flow, OVERHEAD], link, rows, links, wheel, heap, sim):
                 links[link, SERVED] = place
-                _send(flow, payload, link, rows, links, flows, seen, arrived, wheel, heap, sim)
+                _send(flow, first, payload, link, rows, links, flows, seen, arrived, wheel, heap, sim)
         else:
             _sleep(link, rows, links, flows, turns, wheel, heap, sim)
 
@@ -225,6 +231,7 @@ def _leave(
 @kernel
 def _send(
     flow: int,
+    first: int,
     payload: int,
     link: int,
     rows: Ints,
@@ -236,13 +243,15 @@ def _send(
     heap: Ints,
     sim: Ints,
 ) -> None:
-    """The next packet of a flow."""
+    """A packet of a flow, new or one that was cut on its way."""
     size = payload + flows[flow, OVERHEAD]
-    row = new_row(rows, sim)
+    row = take_back(flow, rows, flows) if sim[QUEUE] else -1
+    if row < 0:
+        row = new_row(rows, sim)
+        flows[flow, NEXT_BYTE] += payload
     rows[row, KIND], rows[row, FLOW], rows[row, SIZE] = DATA, flow, size
-    rows[row, NUMBER] = flows[flow, NEXT_BYTE]
+    rows[row, NUMBER] = first
     rows[row, HOP] = next_way(flow, flows) if sim[SELECTIVE] and flows[flow, WAYS] > 1 else flows[flow, WAY]
-    flows[flow, NEXT_BYTE] += payload
     if sim[SELECTIVE] and not flows[flow, INSIDE]:
         skip(flow, flows, arrived)
     flows[flow, LAST_SIZE] = size
@@ -261,13 +270,16 @@ def _next_in_turn(link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -
     Finished flows that the search comes by leave the list, with all finished ones behind the first of them.
     """
     first, count = links[link, FLOWS_AT], links[link, FLOWS_HERE]
-    paused, found, leaving = links[link, PAUSED] != 0, -1, count
+    paused, asked, found, leaving = links[link, PAUSED] != 0, sim[QUEUE] > 0, -1, count
     for step in range(1, count + 1):
         place = (links[link, SERVED] + step) % count
         flow = turns[first + place]
         sent, acked = flows[flow, NEXT_BYTE], flows[flow, ACKED]
         window = flows[flow, WINDOW]
-        if not paused and sent < flows[flow, POSTED] and (window == 0 or sent - acked < window):
+        ready = sent < flows[flow, POSTED] and (window == 0 or sent - acked < window)
+        if asked:
+            ready = flows[flow, ALLOWED] > 0 and (ready or flows[flow, RESEND] >= 0)
+        if not paused and ready:
             if flows[flow, AVAILABLE] <= sim[NOW]:
                 found = place
                 break

@@ -16,6 +16,7 @@ from xsim.sim.kernels.packet_columns import (
     ARRIVED,
     BASE,
     FULL_PAYLOAD,
+    MISSING,
     NEXT_BYTE,
     OVERHEAD,
     POSTED,
@@ -53,6 +54,7 @@ def take(flow: int, first: int, size: int, flows: Ints, arrived: Ints) -> bool:
     wanted = flows[flow, RECEIVED]
     if first < wanted or (first > wanted and _is_set(flow, first, flows[flow, ARRIVED], flows, arrived)):
         return False
+    flows[flow, MISSING] -= 1
     if first > wanted:
         _set(flow, first, flows[flow, ARRIVED], flows, arrived)
     else:

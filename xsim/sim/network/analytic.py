@@ -30,6 +30,7 @@ class Analytic:
 
 class _AnalyticNetwork:
     contends = False
+    foldable = True
 
     def __init__(self, fabric: Fabric) -> None:
         self._links = len(fabric.links)

@@ -44,7 +44,7 @@ class _FlowNetwork:
     each until the rows that cross it have. A graph of few flows is opened at once.
     """
 
-    contends = True
+    contends = foldable = True
 
     def __init__(self, fabric: Fabric, *, reuse: bool) -> None:
         from xsim.sim.traffic.events import Events  # numba loads with the first simulation

@@ -27,7 +27,8 @@ def wires_of_fabric(fabric: Fabric, settings: Settings) -> Wires:
     Links inside hosts, PCIe and scale-up, work by credit as their standards have it, and mark nothing; of those between
     hosts the settings say how they work. What lies between two links is a switch. One whose ports' headroom and reserve
     take more than half of ``buffer_bytes`` has twice of what they take instead: a topology may draw many switches as
-    one. A link with no way back and no credit has a buffer without end, since nobody could be told to pause.
+    one. A link with no way back and no credit has a buffer without end, since nobody could be told to pause. Where
+    switches cut packets, all else waits without end: in hosts whose own links are slower than their network.
     """
     kinds = np.array([link.kind for link in fabric.links])
     inside = np.isin(kinds, INSIDE_HOSTS)
@@ -53,6 +54,8 @@ def wires_of_fabric(fabric: Fabric, settings: Settings) -> Wires:
     np.add.at(switches[:, k.POOL], links[shared, k.INTO], links[shared, k.HEADROOM] + settings.reserve_bytes)
     switches[:, k.POOL] = np.maximum(settings.buffer_bytes - switches[:, k.POOL], switches[:, k.POOL])
     switches[links[shared & (back < 0), k.INTO], k.POOL] = UNLIMITED_BYTES
+    if settings.congestion.asking:
+        switches[:, k.POOL] = UNLIMITED_BYTES
     return Wires(links, chances, switches)
 
 

@@ -26,6 +26,7 @@ class Flows:
         back_ptr, back: Directed links of its acknowledgements, in CSR form.
         ways, ways_of: Sets of paths that are as good, all with the same first link, and the set of each flow; needed
             where ``Settings.routing`` is not ``hash``.
+        number: What each is called in messages; None: by its place.
     """
 
     src: Ints
@@ -39,3 +40,8 @@ class Flows:
     back: Ints
     ways: Sequence[tuple[tuple[int, ...], ...]] = ()
     ways_of: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    number: Ints | None = None
+
+    def names(self, places: Ints) -> tuple[int, ...]:
+        """What the flows at these places are called."""
+        return tuple((places if self.number is None else self.number[places]).tolist())

@@ -9,13 +9,17 @@ from numpy.typing import NDArray
 
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
+from xsim.sim.contracts import LinkCounts, LinkSamples
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
-from xsim.sim.packets.engine import Engine
+from xsim.sim.packets.counts import counts_of
 from xsim.sim.packets.fabric_ways import FabricWays
 from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP, wires_of_fabric
 from xsim.sim.packets.reorder import make_room
+from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.skip import engine_for
+from xsim.sim.packets.stuck import listed, reason
 from xsim.sim.packets.wires import width_of
 from xsim.sim.traffic.compiled import Compiled
 from xsim.sim.traffic.tally import Totals
@@ -40,8 +44,11 @@ class Instances:
         flows = np.zeros((0, k.FLOW_COLUMNS), dtype=np.int64)
         control = settings.congestion
         memory = np.zeros((0, k.OWN + control.remembers if control.law else 0))
-        self._engine = Engine(wires, flows, memory, nothing, nothing, nothing, width_of(wires.links), settings)
+        self._engine = engine_for(settings)(
+            wires, flows, memory, nothing, nothing, nothing, width_of(wires.links), settings
+        )
         self._fabric, self._settings = fabric, settings
+        self._sampler = Sampler(settings.sample_ps, settings.tick_ps, len(wires.links), "network.sample")
         kinds = np.array([link.kind for link in fabric.links])
         self._scale_up, self._inside = kinds == SCALE_UP, np.isin(kinds, INSIDE_HOSTS)
         self._ways = FabricWays(fabric, settings)
@@ -85,11 +92,10 @@ class Instances:
         None after ``LONGEST_PS``: slow links have packets without end.
         """
         engine = self._engine
-        while (answer := engine.run(min(until_ps, LONGEST_PS))) == k.GROW:
+        while (answer := self._sampler.run(engine, min(until_ps, LONGEST_PS))) == k.GROW:
             self._empty_log()
         if answer == k.LOST_HOPE or (answer == k.IDLE and not engine.sim[k.ENDED] and self._stuck()):
-            problem, fix = "packets wait for one another, or were lost for good", "give switches more memory"
-            raise SpecError("network", "packet", problem, fix)
+            raise self._error()
         done = engine.ended[: engine.sim[k.ENDED]].tolist()
         engine.sim[k.ENDED] = 0
         self._look_ahead()
@@ -105,6 +111,17 @@ class Instances:
         totals.flows.update(self._durations)
         return totals
 
+    def counts(self) -> LinkCounts:
+        """What packets did on the links, so far."""
+        flows = self._engine.flows[: self._used]
+        row = flows[:, k.ROUNDS] > 0  # and no party, which has no way
+        first = self._engine.route[flows[row, k.WAY]]
+        return counts_of(self._engine.links, first, flows[row, k.GO_BACKS], self._settings.tick_ps)
+
+    def samples(self) -> LinkSamples | None:
+        """The links over time, so far."""
+        return self._sampler.found(self._engine)
+
     def _look_ahead(self) -> None:
         tick = self._engine.next_tick()
         self.next_ps = tick if tick >= 0 else NEVER_PS
@@ -112,6 +129,18 @@ class Instances:
     def _stuck(self) -> bool:
         """Whether a flow has begun and cannot end."""
         return bool((self._engine.flows[: self._used, k.STATE] == k.UNDER_WAY).any())
+
+    def _error(self) -> SpecError:
+        """What is wrong with the transfers that have begun and cannot end."""
+        flows, route = self._engine.flows[: self._used], self._engine.route
+        ways = flows[flows[:, k.STATE] == k.UNDER_WAY, k.WAY].tolist()
+        ends = [(self._name(route[way]), self._name(route[way + np.argmax(route[way:] < 0) - 1])) for way in ways]
+        shown = [f"{first.partition(' -> ')[0]} -> {last.rpartition(' -> ')[2]}" for first, last in ends]
+        problem, fix = reason(self._engine.links, self._name)
+        return SpecError("network", "packet", f"transfers {listed(shown)} cannot end: {problem}", fix)
+
+    def _name(self, link: int) -> str:
+        return self._fabric.links[link].name
 
     def _empty_log(self) -> None:
         sim = self._engine.sim
@@ -127,7 +156,7 @@ class Instances:
         row, party = slots[:rows], slots[rows:]
         src, dst = rows + compiled.src_party, rows + compiled.dst_party
         other = np.flatnonzero(src != dst)
-        row[:, [k.GAP, k.BEGAN, k.SENDER_END, k.RECEIVER_END]] = -1
+        row[:, [k.GAP, k.BEGAN, k.SENDER_END, k.RECEIVER_END, k.RESEND]] = -1
         row[:, k.BYTES_PER_ROUND], row[:, k.OFFSET] = compiled.size_bytes, graph.delay_ps
         row[:, k.ROUNDS], row[:, k.CYCLE_LEN] = graph.rounds, np.maximum(1, graph.cycle_len)
         row[:, k.CYCLE] = base + np.where(graph.cycle_len > 0, graph.cycle_base, np.arange(rows))
@@ -176,7 +205,7 @@ class Instances:
         """Windows, and what the congestion control is told of each flow."""
         settings, control, engine = self._settings, self._settings.congestion, self._engine
         windowed = settings.window in ("bdp", "follows") or (settings.window == "auto" and control.windowed)
-        if not windowed and not control.law:
+        if not windowed and not control.law and not control.asking:
             return
         for row in range(compiled.graph.rows):
             path = compiled.path[compiled.path_ptr[row] : compiled.path_ptr[row + 1]]
@@ -186,6 +215,9 @@ class Instances:
                 trip = max(1, int(hops.sum()))
                 window = max(1, trip * int(rate.min()) // (8 * 10**12))
                 engine.flows[base + row, k.WINDOW] = window if windowed else 0
+                if control.asking:
+                    first = control.asking.first(np.array([window]), settings.payload_bytes)
+                    engine.flows[base + row, k.FIRST_PACKETS] = first[0]
                 if control.law:
                     told = engine.memory[base + row]
                     told[k.TRIP], told[k.TRIP_BYTES], told[k.LINE_BITS] = trip, window, rate[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -10,43 +11,29 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.errors import SpecError, short
+from xsim.errors import SpecError
 from xsim.fabric.graph import Graph
+from xsim.sim.contracts import LinkCounts, LinkSamples
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import NEVER_PS
+from xsim.sim.packets.counts import counts_of
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.flows import Flows
 from xsim.sim.packets.reorder import make_room
+from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.skip import engine_for
+from xsim.sim.packets.stuck import reason
 from xsim.sim.packets.ways import Blocks, in_turn, stray, taken
 from xsim.sim.packets.wires import width_of, wires_of
 
-__all__ = ["LinkCounts", "Outcome", "replay"]
+__all__ = ["Outcome", "replay"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LinkCounts:
-    """What each of L directed links has seen; all int64.
-
-    Attributes:
-        sent_bytes, packets: Begun to be sent, headers, acknowledgements and pause frames included.
-        marks: Packets marked as they left its queue.
-        pauses: How often the switch at its end told its transmitter to pause.
-        paused_ps: For how long its transmitter was paused.
-        drops: Packets that found no room in the switch at its end.
-        lost: Packets lost on the wire.
-    """
-
-    sent_bytes: Ints
-    packets: Ints
-    marks: Ints
-    pauses: Ints
-    paused_ps: Ints
-    drops: Ints
-    lost: Ints
+Watch = Callable[[int, int], None]
+FIRST_STEP_PS = 10**6
+FEW_EVENTS, MANY_EVENTS = 200_000, 800_000  # between two looks of who watches: a tenth of a second or so
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +46,8 @@ class Outcome:
         receiver_end_ps: Its last byte, N.
         go_backs: How often its sender went back to what was missing, N.
         links: Counts per directed link.
+        busy_ps: For how long each directed link has sent.
+        samples: Of the links over time, if the settings want them.
         events: How many the simulation took.
     """
 
@@ -67,21 +56,29 @@ class Outcome:
     receiver_end_ps: Ints
     go_backs: Ints
     links: LinkCounts
+    busy_ps: Ints
+    samples: LinkSamples | None
     events: int
 
 
-def replay(graph: Graph, flows: Flows, settings: Settings) -> Outcome:
+def replay(
+    graph: Graph, flows: Flows, settings: Settings, watch: Watch | None = None, mute: frozenset[int] = frozenset()
+) -> Outcome:
     """All of ``flows`` over ``graph``, to the end; then every byte has come once and every buffer is empty.
 
+    Args:
+        watch: Told now and then the instant in ps, and how many flows have ended.
+        mute: Switches that pause nobody and mark nothing, as the NVSwitches of SimAI.
+
     Raises:
-        SpecError: Flows cannot end: they wait for what was lost, or for one another.
+        SpecError: Flows cannot end: they wait for what was lost, or for one another. A switch has too little memory.
     """
     tick_ps = settings.tick_ps
     flows = _routed(flows, settings)
-    wires = wires_of(graph, settings)
+    wires = wires_of(graph, settings, mute)
     table, route, turns, members = _flow_tables(flows, wires.links, settings)
     memory = _memory(flows, table, wires.links, settings)
-    engine = Engine(wires, table, memory, route, turns, members, width_of(wires.links), settings)
+    engine = engine_for(settings)(wires, table, memory, route, turns, members, width_of(wires.links), settings)
     if settings.scatters:
         engine.route, engine.forks = _scatter(flows, table, route, settings)
     engine.arrived = np.zeros(make_room(table, flows.size_bytes, settings), dtype=np.int64)
@@ -89,13 +86,14 @@ def replay(graph: Graph, flows: Flows, settings: Settings) -> Outcome:
     starts = starts[np.argsort(flows.start_ps[starts], kind="stable")]
     engine.sim[k.UNFINISHED] = len(table)
     engine.post(k.START, starts, flows.start_ps[starts] // tick_ps)
-    answer = engine.run(NEVER_PS)
+    sampler = Sampler(settings.sample_ps, tick_ps, len(engine.links))
+    answer = _to_the_end(engine, sampler, tick_ps, watch)
     if answer == k.LOST_HOPE:
-        raise _gave_up(int(engine.sim[k.GAVE_UP]), table, settings)
+        raise _gave_up(int(engine.sim[k.GAVE_UP]), flows, table, settings)
     if engine.sim[k.UNFINISHED]:
-        raise _stuck(table, wires.links)
-    _check_empty(engine)
-    return _outcome(engine, tick_ps)
+        raise _stuck(graph, flows, table, wires.links)
+    engine.check_empty()
+    return _outcome(engine, tick_ps, sampler.found(engine))
 
 
 def _routed(flows: Flows, settings: Settings) -> Flows:
@@ -129,55 +127,49 @@ def _as_they_begin(flows: Flows) -> list[int]:
     return order
 
 
-def _outcome(engine: Engine, tick_ps: int) -> Outcome:
+def _to_the_end(engine: Engine, sampler: Sampler, tick_ps: int, watch: Watch | None) -> int:
+    """Process all events; in steps of time if somebody watches, which grow until each has many events."""
+    if watch is None:
+        return sampler.run(engine, NEVER_PS)
+    step, answer = max(1, FIRST_STEP_PS // tick_ps), k.LATER
+    while answer == k.LATER:
+        before = engine.sim[k.EVENTS]
+        answer = sampler.run(engine, engine.next_tick() + step)
+        taken = engine.sim[k.EVENTS] - before
+        if taken < FEW_EVENTS:
+            step *= 2
+        elif taken > MANY_EVENTS:
+            step = max(1, step // 2)
+        watch(int(engine.sim[k.NOW]) * tick_ps, len(engine.flows) - int(engine.sim[k.UNFINISHED]))
+    return answer
+
+
+def _outcome(engine: Engine, tick_ps: int, samples: LinkSamples | None) -> Outcome:
     flows, links = engine.flows, engine.links
+    starts_at = engine.route[flows[:, k.WAY]]
     return Outcome(
         start_ps=flows[:, k.BEGAN] * tick_ps,
         sender_end_ps=flows[:, k.SENDER_END] * tick_ps,
         receiver_end_ps=flows[:, k.RECEIVER_END] * tick_ps,
         go_backs=flows[:, k.GO_BACKS].copy(),
-        links=LinkCounts(
-            sent_bytes=links[:, k.BYTES].copy(),
-            packets=links[:, k.PACKETS].copy(),
-            marks=links[:, k.MARKS].copy(),
-            pauses=links[:, k.PAUSES].copy(),
-            paused_ps=links[:, k.PAUSED_FOR] * tick_ps,
-            drops=links[:, k.DROPS].copy(),
-            lost=links[:, k.LOST].copy(),
-        ),
+        links=counts_of(links, starts_at, flows[:, k.GO_BACKS], tick_ps),
+        busy_ps=links[:, k.BUSY] * tick_ps,
+        samples=samples,
         events=int(engine.sim[k.EVENTS]),
     )
 
 
-def _gave_up(flow: int, table: Ints, settings: Settings) -> SpecError:
-    problem = f"its sender has gone back {settings.retries} times in a row to byte {table[flow, k.ACKED]}"
-    return SpecError(f"flows[{flow}]", "lost", problem, "mend its links, or allow more retries or a longer retry_ps")
+def _gave_up(row: int, flows: Flows, table: Ints, settings: Settings) -> SpecError:
+    problem = f"its sender has gone back {settings.retries} times in a row to byte {table[row, k.ACKED]}"
+    fix = "mend the links of its ways, or raise network.retries or network.retry_ps"
+    (name,) = flows.names(np.array([row]))
+    return SpecError(f"flow {name}", f"{flows.src[row]} -> {flows.dst[row]}", problem, fix)
 
 
-def _stuck(table: Ints, links: Ints) -> SpecError:
+def _stuck(graph: Graph, flows: Flows, table: Ints, links: Ints) -> SpecError:
     """Nothing is under way any more, and flows are unfinished."""
-    flows = tuple(np.flatnonzero(table[:, k.STATE] != k.FINISHED).tolist())
-    held = {"paused": links[:, k.PAUSED] != 0, "without credit": links[:, k.CREDIT_CALL] == k.NEXT_CALL}
-    for what, which in held.items():
-        if which.any():
-            named = short(tuple(np.flatnonzero(which).tolist()))
-            where = f"they wait for one another: links {named} are {what} for good"
-            fix = "give switches more memory, or take ways without a circle"
-            return SpecError("flows", flows, where, fix)
-    where = "packets were lost that nobody asks for again"
-    return SpecError("flows", flows, where, "set retry_ps, so that senders go back by themselves")
-
-
-def _check_empty(engine: Engine) -> None:
-    """What was sent is received, nothing is held anywhere, and all credit is with the transmitters or on its way."""
-    held = engine.links[:, [k.BACKLOG, k.TAKEN, k.OVER, k.PAUSING, k.PAUSED]]
-    assert not held.any(), "a buffer is not empty"
-    assert (engine.credits() == engine.links[:, k.BUFFER]).all(), "credit is missing"
-    assert not engine.switches[:, k.SHARED].any(), "a pool is not empty"
-    received = engine.flows[:, k.RECEIVED]
-    travelled = engine.flows[:, k.LAST_SIZE] > 0
-    assert (received == engine.flows[:, k.POSTED])[travelled].all(), "a byte is missing"
-    assert not engine.arrived.any(), "a packet is kept that nobody waits for"
+    unfinished = np.flatnonzero((table[:, k.BEGAN] >= 0) & (table[:, k.STATE] != k.FINISHED))
+    return SpecError("flows", flows.names(unfinished), *reason(links, graph.link_name))
 
 
 def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Floats:
@@ -194,6 +186,8 @@ def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Float
     window = np.maximum(1, trip * slowest // (8 * scale))
     if settings.window in ("bdp", "follows") or (settings.window == "auto" and control.windowed):
         table[travels, k.WINDOW] = window
+    if control.asking:
+        table[travels, k.FIRST_PACKETS] = control.asking.first(window, settings.payload_bytes)
     if control.law:
         memory[:, k.TRIP] = trip
         memory[travels, k.TRIP_BYTES] = window
@@ -212,7 +206,7 @@ def _flow_tables(flows: Flows, links: Ints, settings: Settings) -> tuple[Ints, I
     table[:, k.OFFSET] = flows.start_ps // settings.tick_ps
     table[:, k.CARRIES] = flows.size_bytes
     table[flows.after < 0, k.STATE] = k.UNDER_WAY
-    table[:, [k.SENDER_END, k.RECEIVER_END, k.GAP, k.BEGAN]] = -1
+    table[:, [k.SENDER_END, k.RECEIVER_END, k.GAP, k.BEGAN, k.RESEND]] = -1
     table[:, k.FULL_PAYLOAD], table[:, k.OVERHEAD] = settings.payload_bytes, settings.overhead_bytes
     table[:, k.MILESTONE] = settings.ack_every
     table[:, k.CYCLE] = np.arange(count)

@@ -38,7 +38,8 @@ class Settings:
         ack_every: A receiver acknowledges when so many bytes are new to the sender, and the last byte always.
         flow_control: What a switch does as its memory fills. ``pause``: it pauses its neighbours, port by port (PFC).
             ``credit``: each link has a buffer of its own at its end, and its transmitter sends only what has room there
-            (InfiniBand). ``none``: packets are lost.
+            (InfiniBand). ``none``: packets are lost. A switch that cuts packets, as the congestion control may have it,
+            neither pauses nor loses any.
         credit_bytes: Of each link's buffer under credit. None: what the link carries in the time from the end of one
             packet to the return of its credit, and two packets, so that a flow alone runs at the rate of the link; with
             less it gets about ``credit_bytes`` per round trip.
@@ -67,7 +68,9 @@ class Settings:
             ns-3 model: if the last packet of a flow is lost, that is an error.
         retries: How often it does so in a row before that is an error.
         completion: When a flow has ended for those that wait for it: at its last acknowledgement, or its last byte.
+        sample_ps: How far apart the instants are at which the links are looked at; None: they are not.
         seed: Of the chances of marks and losses.
+        fast_forward: Skip what goes on as it went, see ``skip``.
     """
 
     tick_ps: int = 1
@@ -92,7 +95,9 @@ class Settings:
     retry_ps: int | None = None
     retries: int = 7
     completion: Literal["sender", "receiver"] = "sender"
+    sample_ps: int | None = None
     seed: int = 0
+    fast_forward: bool = False
 
     def __post_init__(self) -> None:
         if self.tick_ps not in (1, 1000):
@@ -105,21 +110,31 @@ class Settings:
         for name in (*positive, "nack_interval_ps"):
             if getattr(self, name) < 1:
                 raise SpecError(name, getattr(self, name), "it is not positive", "choose at least 1")
+        if self.retry_ps is not None and self.retry_ps < self.tick_ps:
+            raise SpecError("retry_ps", self.retry_ps, "it is less than a tick", f"choose at least {self.tick_ps}")
+        if self.selective and self.ack_every > 1:
+            problem, fix = "a selective receiver acknowledges every packet", "leave it at 1"
+            raise SpecError("ack_every", self.ack_every, problem, fix)
+        if self.sample_ps is not None and (self.sample_ps < 1 or self.sample_ps % self.tick_ps):
+            problem, fix = "it is no whole number of the clock's ticks", f"choose a multiple of {self.tick_ps} ps"
+            raise SpecError("sample", f"{self.sample_ps} ps", problem, fix)
+        for name in ("reserve_bytes", "headroom", "seed", "retries"):
+            if getattr(self, name) < 0:
+                raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
+        self._check_memory()
+        self._check_routing()
+
+    def _check_memory(self) -> None:
         if self.flow_control not in FLOW_CONTROLS:
             problem, fix = "there is no such flow control", f"choose one of {', '.join(FLOW_CONTROLS)}"
             raise SpecError("flow_control", self.flow_control, problem, fix)
         if self.credit_bytes is not None and self.credit_bytes < self.largest_bytes:
             problem, fix = "a packet would never have room", f"choose at least {self.largest_bytes}, a packet"
             raise SpecError("credit_bytes", self.credit_bytes, problem, fix)
-        if self.retry_ps is not None and self.retry_ps < self.tick_ps:
-            raise SpecError("retry_ps", self.retry_ps, "it is less than a tick", f"choose at least {self.tick_ps}")
-        self._check_routing()
-        if self.selective and self.ack_every > 1:
-            problem, fix = "a selective receiver acknowledges every packet", "leave it at 1"
-            raise SpecError("ack_every", self.ack_every, problem, fix)
-        for name in ("reserve_bytes", "headroom", "seed", "retries"):
-            if getattr(self, name) < 0:
-                raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
+        least_bytes = self.reserve_bytes + self.largest_bytes
+        if self.buffer_bytes < least_bytes:
+            problem = "a switch holds at least a packet beside the reserve of a port"
+            raise SpecError("buffer_bytes", self.buffer_bytes, problem, f"choose at least {least_bytes}")
 
     def _check_routing(self) -> None:
         if self.routing not in ROUTINGS:
@@ -135,7 +150,11 @@ class Settings:
     @property
     def selective(self) -> bool:
         """Whether packets may overtake one another."""
-        return self.receiver == "selective" or (self.receiver == "auto" and self.scatters)
+        return (
+            self.receiver == "selective"
+            or (self.receiver == "auto" and self.scatters)
+            or self.congestion.asking is not None
+        )
 
     @property
     def scatters(self) -> bool:

@@ -1,0 +1,91 @@
+"""Queues and rates of links over time, as a replay or a run has noted them.
+
+python -m analysis.queues outputs/run/detail/KEY
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from analysis.command import Parser, exits
+from xsim.errors import SpecError
+
+__all__ = ["draw", "main"]
+
+LINKS = 8
+COLUMNS = ("time_ps", "queued_bytes", "rate_bytes_per_s")
+PS_PER_US = 10**6
+Ints = NDArray[np.int64]
+
+
+@exits
+def main(argv: Sequence[str]) -> int:
+    """Draw the figure."""
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="of tables: tables=FOLDER of a replay, detail/KEY of a run")
+    parser.add_argument("--links", type=int, default=LINKS, help=f"how many, longest queues first; default: {LINKS}")
+    given = parser.parse_args(argv)
+    if given.links < 1:
+        raise SpecError("--links", given.links, "nothing would be drawn", "write at least 1")
+    print(f"Figure: {draw(given.folder, given.links)}")
+    return 0
+
+
+def draw(folder: Path, count: int = LINKS) -> Path:
+    """Write the figure of the ``count`` links with the longest queues under ``folder``.
+
+    Raises:
+        SpecError: There is no table of queues.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    table = folder / "queues.parquet"
+    if not table.is_file():
+        fix = "name a folder whose replay had sample=1us, or whose run had network.sample=1us"
+        raise SpecError("folder", str(folder), "it holds no queues.parquet", fix)
+    found = pq.read_table(table)
+    link = np.array(found["link"].to_pylist(), dtype=np.str_)
+    time_ps, queued_bytes, rate_bytes_per_s = (found[name].to_numpy() for name in COLUMNS)
+    interval_ps = int(np.gcd.reduce(time_ps))
+    figure = Figure(figsize=(10.0, 7.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    queues, rates = figure.subplots(2, 1, sharex=True)
+    for name in _longest(link, queued_bytes, count):
+        own = np.flatnonzero(link == name)
+        idle = own[np.diff(time_ps[own], prepend=-interval_ps) > interval_ps]  # the instant before is no row, but zero
+        place = np.searchsorted(own, idle)
+        time_us = np.insert(time_ps[own], place, time_ps[idle] - interval_ps) / PS_PER_US
+        queues.step(time_us, np.insert(queued_bytes[own], place, 0) / 1e3, where="post", label=name, linewidth=1.0)
+        rates.step(time_us, np.insert(rate_bytes_per_s[own], place, 0) * 8 / 1e9, where="pre", linewidth=1.0)
+    queues.set_ylabel("queue [KB]")
+    rates.set_ylabel("rate [Gb/s]")
+    rates.set_xlabel("time [us]")
+    for axes in (queues, rates):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_ylim(bottom=0)
+    if len(link):
+        queues.legend(fontsize=7, frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
+    path = folder / "figures" / "queues.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    return path
+
+
+def _longest(link: NDArray[np.str_], queued_bytes: Ints, count: int) -> list[str]:
+    """The links whose queues have been longest, in that order; of equal ones those with most samples."""
+    names, place, samples = np.unique(link, return_inverse=True, return_counts=True)
+    most: Ints = np.zeros(len(names), dtype=np.int64)
+    np.maximum.at(most, place, queued_bytes)
+    order = np.lexsort((names, -samples, -most))
+    return [str(names[index]) for index in order[:count]]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

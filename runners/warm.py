@@ -1,0 +1,86 @@
+"""Simulations on two ranks, so that what is compiled or loaded on first use is there before a clock starts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from analysis.command import tell
+
+if TYPE_CHECKING:
+    from xsim.sim.contracts import NetworkBackend
+    from xsim.sim.packets.settings import Settings
+
+__all__ = ["announced", "warm", "warm_packets"]
+
+QUIET_S = 1.0  # between two looks; what is compiled by the first is not worth a word
+
+
+def warm(backend: NetworkBackend) -> float:
+    """Let ``backend`` run transfers that share a link and begin one after another, and a ring; the seconds it took."""
+    import numpy as np
+
+    from xsim.fabric.fabric import Fabric, Link
+    from xsim.fabric.transfers import concatenate, line, ring
+
+    fabric = Fabric(
+        bandwidth_bytes_per_s=np.full(3, 1e9),
+        latency_ps=np.zeros(3, dtype=np.int64),
+        links=(Link("0 -> 1", "nic"), Link("1 -> 2", "nic"), Link("2 -> 0", "nic")),
+        hosts=(0, 1, 2),
+        router=lambda src, dst: tuple(range(src, dst)) if src <= dst else (2,),
+    )
+    chain = concatenate([(line(0, 1, range(10)), [()]), (line(1, 2, range(10)), [()])], [(0,), (1,), (2,)])
+    around = ring((0, 1, 2), (range(10), range(10), range(10)), rounds=4, add_rounds=2)
+    with announced() as passed_s:
+        network = backend.open(fabric, 0)
+        for handle in (network.submit(chain), network.submit(chain)):
+            for party in range(3):
+                network.release(handle, party, party)
+        while network.advance(None):
+            pass
+        network.solo(concatenate([(around, [(), (), ()])], [(0, 1, 2)]))
+        network.stats()
+        return passed_s()
+
+
+def warm_packets(settings: Settings) -> float:
+    """Replay a flow of one byte under these settings; the seconds that it took."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from xsim.fabric.graph import Cable, Graph
+    from xsim.sim.packets.flows import Flows
+    from xsim.sim.packets.replay import replay
+
+    graph = Graph(2, frozenset(), (Cable(0, 1, 10**9, 0),))
+    zero, one, ends = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), np.array([0, 1])
+    flows = Flows(zero, one, one, zero, -one, ends, zero, ends, one)
+    with announced() as passed_s:
+        replay(graph, flows, replace(settings, sample_ps=None))
+        return passed_s()
+
+
+@contextmanager
+def announced() -> Iterator[Callable[[], float]]:
+    """Say so if the packet simulation is being compiled, which takes a while; how many seconds have passed."""
+    started_s = time.perf_counter()
+    from xsim.sim.kernels.packet import run
+
+    def watch() -> None:
+        stats: Any = getattr(run, "stats", None)  # absent where numba is told not to compile
+        while stats is not None and not over.wait(QUIET_S):
+            if stats.cache_misses:
+                tell("compiling the packet simulation, once")
+                return
+
+    over = threading.Event()
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield lambda: time.perf_counter() - started_s
+    finally:
+        over.set()
