@@ -46,12 +46,27 @@ SETTINGS = {
     ),
     *("TIMERS", "MARKED", "WAITING", "UNDER_WAY", "FINISHED", "BEGIN", "FEEDBACK", "ALARMED", "RECORD", "MOST_RECORDS"),
     *("BUCKETS", "BUCKET_MASK", "WHEEL", "IDLE", "LATER", "GROW", "LOST_HOPE", "NO_CALL", "ONE_CALL", "NEXT_CALL"),
+    *("CUT", "CALL", "ASK"),  # of receivers that ask, beside whom nothing is skipped
 }
 OF_MEMORY_AND_SEEN = {
     *("RATE_BITS", "WINDOW_BYTES", "ALARM", "LINE_BITS", "TRIP", "TRIP_BYTES", "OWN"),
     *("SENT_AT", "HOPS_SEEN", "CAME", "HOP_RECORDS", "HOPS", "PMAX", "LOSS"),
 }
-EVENTS = {"DATA", "ACK", "NACK", "PAUSE", "RESUME", "FREE", "WAKE", "START", "TIMER", "RETRY", "RELEASE", "CREDIT"}
+EVENTS = {
+    "DATA",
+    "ACK",
+    "NACK",
+    "PAUSE",
+    "RESUME",
+    "FREE",
+    "WAKE",
+    "START",
+    "TIMER",
+    "RETRY",
+    "RELEASE",
+    "CREDIT",
+    "ASK",
+}
 
 
 def test_every_column_is_known_to_move_or_to_stay() -> None:
