@@ -55,6 +55,7 @@ from xsim.sim.kernels.packet_columns import (
     WAKE,
     WAKE_ROW,
     WAY,
+    WAYS,
     WINDOW,
 )
 from xsim.sim.kernels.packet_control import expect_reply
@@ -73,6 +74,7 @@ from xsim.sim.kernels.packet_link import (
 )
 from xsim.sim.kernels.packet_pull import take_back
 from xsim.sim.kernels.packet_reorder import skip
+from xsim.sim.kernels.packet_ways import next_way
 
 __all__ = ["forward", "prompt", "serve"]
 
@@ -248,7 +250,8 @@ def _send(
         row = new_row(rows, sim)
         flows[flow, NEXT_BYTE] += payload
     rows[row, KIND], rows[row, FLOW], rows[row, SIZE] = DATA, flow, size
-    rows[row, NUMBER], rows[row, HOP] = first, flows[flow, WAY]
+    rows[row, NUMBER] = first
+    rows[row, HOP] = next_way(flow, flows) if sim[SELECTIVE] and flows[flow, WAYS] > 1 else flows[flow, WAY]
     if sim[SELECTIVE] and not flows[flow, INSIDE]:
         skip(flow, flows, arrived)
     flows[flow, LAST_SIZE] = size
