@@ -20,27 +20,30 @@ QUIET_S = 1.0  # between two looks; what is compiled by the first is not worth a
 
 
 def warm(backend: NetworkBackend) -> float:
-    """Let ``backend`` run two transfers that share a link, and one alone; the seconds that it took."""
+    """Let ``backend`` run transfers that share a link and begin one after another, and a ring; the seconds it took."""
     import numpy as np
 
     from xsim.fabric.fabric import Fabric, Link
-    from xsim.fabric.transfers import concatenate, line
+    from xsim.fabric.transfers import concatenate, line, ring
 
     fabric = Fabric(
-        bandwidth_bytes_per_s=np.full(2, 1e9),
-        latency_ps=np.zeros(2, dtype=np.int64),
-        links=(Link("0 -> 1", "nic"), Link("1 -> 0", "nic")),
-        hosts=(0, 1),
-        router=lambda src, dst: () if src == dst else (src,),
+        bandwidth_bytes_per_s=np.full(3, 1e9),
+        latency_ps=np.zeros(3, dtype=np.int64),
+        links=(Link("0 -> 1", "nic"), Link("1 -> 2", "nic"), Link("2 -> 0", "nic")),
+        hosts=(0, 1, 2),
+        router=lambda src, dst: tuple(range(src, dst)) if src <= dst else (2,),
     )
-    graph = concatenate([(line(0, 1, range(1)), [()])], [(0, 1)])
+    chain = concatenate([(line(0, 1, range(10)), [()]), (line(1, 2, range(10)), [()])], [(0,), (1,), (2,)])
+    around = ring((0, 1, 2), (range(10), range(10), range(10)), rounds=4, add_rounds=2)
     with announced() as passed_s:
         network = backend.open(fabric, 0)
-        for handle in (network.submit(graph), network.submit(graph)):
-            network.release(handle, 0, 0)
+        for handle in (network.submit(chain), network.submit(chain)):
+            for party in range(3):
+                network.release(handle, party, party)
         while network.advance(None):
             pass
-        network.solo(graph)
+        network.solo(concatenate([(around, [(), (), ()])], [(0, 1, 2)]))
+        network.stats()
         return passed_s()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -241,6 +243,10 @@ def test_a_narrower_sweep_and_a_newer_simulator(
 
     status = json.loads((out / "adhoc" / "status.json").read_text())
     assert (status["state"], status["total"], status["done"]) == ("finished", 2, {"ok": 2})
+    assert status["pid"] == os.getpid()
+    assert 0 <= time.time() - status["noted_unix_s"] < 60
+    assert compare.main([str(out / "adhoc"), "--baseline", "lcm"]) == 2
+    assert "--baseline = 'lcm': nothing that is compared has that name; choose one of" in capsys.readouterr().err
     assert compare.main([str(out / "adhoc")]) == 0
     assert "1 row of earlier sweeps not shown; --all shows everything" in capsys.readouterr().out
 

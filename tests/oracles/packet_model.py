@@ -111,7 +111,7 @@ class _Network:
         nics = [self.ports[hop.link].bits_per_s for host in graph.hosts for hop in graph.leaving(host)]
         for vertex in graph.switches:
             ports = {hop.link: self.ports[hop.link] for hop in graph.leaving(vertex)}
-            self._switches[vertex] = Switch(self._settings, self.clock, ports, max(nics, default=1))
+            self._switches[vertex] = Switch(vertex, self._settings, self.clock, ports, max(nics, default=1))
 
     def _port(self, link: int, cable: Cable, of_switch: bool, end: int, dice: Dice) -> Port:
         def deliver(packet: Packet) -> None:

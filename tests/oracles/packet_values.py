@@ -59,6 +59,7 @@ class PacketSettings:
         headroom: Bytes kept per port for what is under way when it pauses: so many times bandwidth times delay.
         credit: Of directed links that work by credit the bytes of the buffer at their end; what comes over the others
             is in the memory of the switch.
+        mute: Switches that pause nobody and mark nothing.
         marking: By the bit/s of a port; one that is not listed takes that of the next slower, or of the slowest.
         window_bytes: Most that a flow at line rate has in flight: "path" is what its own path holds at the rate of its
             slowest link in one round trip without queues; None is unlimited.
@@ -84,6 +85,7 @@ class PacketSettings:
     ack_every: int = 1
     pfc: bool = True
     credit: Mapping[int, int] = field(default_factory=dict)
+    mute: frozenset[int] = frozenset()
     buffer_bytes: int = 32 << 20
     reserve_bytes: int = 4096
     headroom: int = 3

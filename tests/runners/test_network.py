@@ -266,6 +266,20 @@ def test_a_long_replay_says_how_far_it_is(
             ["topology=net", "flows=ring", "congestion=dcqcn", "congestion.step_mbps=-5"],
             "error: congestion.step_mbps = -5: it is negative; choose at least 0",
         ),
+        (["topology=net", "flows=ring", "network.retry_ps=9"], "error: network.retry_ps = 9: it is less than a tick"),
+        (["topology=net", "flows=ring", "header=0"], "error: header = 0: it is not positive; choose at least 1"),
+        (
+            ["topology=net", "flows=ring", "network.buffer_bytes=1"],
+            "error: network.buffer_bytes = 1: a switch holds at",
+        ),
+        (
+            ["topology=net", "flows=ring", "network.buffer_bytes=9000"],
+            "error: network.buffer_bytes = 9000: the ports of switch 3 alone keep more, as their headroom and reserve;",
+        ),
+        (
+            ["topology=net", "flows=ring", "payload=9000", "network.credit_bytes=9000"],
+            "error: network.credit_bytes = 9000: a packet would never have room; choose at least 9048",
+        ),
         (
             ["topology=net", "flows=ring", "network.flow_control=pfc"],
             "error: network.flow_control = 'pfc': this option does not",
@@ -275,7 +289,7 @@ def test_a_long_replay_says_how_far_it_is(
         (["topology=net", "flows=ring", "network=flow", "exact=true"], "error: exact = 'true': network=flow knows no"),
         (
             ["topology=lossy", "flows=ring"],
-            "error: flows = (1, 2, 3): packets were lost that nobody asks for again; set",
+            "error: flows = (1,): packets were lost that nobody asks for again, on 0->3, ",
         ),
         (["topology=tree", "flows=barrier"], "error: barrier flow 3 = 'after 2 others': among packets, a flow waits"),
         (

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from xsim.sim.kernels.jit import kernel
 from xsim.sim.kernels.packet_ask import ask, refuse, want
-from xsim.sim.kernels.packet_clock import next_event, recycle
+from xsim.sim.kernels.packet_clock import alarms_alone, next_event, recycle
 from xsim.sim.kernels.packet_columns import (
     ACKED,
     ALARM,
     ALARMED,
+    ALARMED_AT,
+    ALARMS,
     ASK,
     BUFFER,
     CALL,
@@ -64,6 +66,7 @@ from xsim.sim.kernels.packet_columns import (
     TIME,
     TIMER,
     TURN,
+    UNDER_WAY,
     WAKE,
     WAKE_ROW,
     WAY,
@@ -82,6 +85,7 @@ __all__ = ["run"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+PATIENCE = 1 << 12  # alarms in a row, before anybody asks whether anything else is to come
 
 
 @kernel
@@ -223,7 +227,25 @@ def run(
             state[subject, ALARM + kind - TIMER] = 0.0
             event, acked, link = ALARMED + kind - TIMER, flows[subject, ACKED], route[flows[subject, WAY]]
             advise(law, event, subject, acked, False, seen[0], link, rows, links, flows, state, knobs, wheel, heap, sim)
+            if _nothing_but_alarms(rows, flows, wheel, bucket, heap, sim):
+                return IDLE
     return GROW
+
+
+@kernel
+def _nothing_but_alarms(rows: Ints, flows: Ints, wheel: Ints, bucket: Ints, heap: Ints, sim: Ints) -> bool:
+    """Whether flows are under way of which no packet will come any more, whatever the congestion controls do.
+
+    Their alarms follow one another for ever, so it is looked up when many have come in a row, then twice as many.
+    """
+    row = sim[ALARMS] + 1 if sim[ALARMED_AT] == sim[EVENTS] - 1 else 1
+    sim[ALARMS], sim[ALARMED_AT] = row, sim[EVENTS]
+    if row < PATIENCE or row & (row - 1) or not alarms_alone(rows, wheel, bucket, heap, sim):
+        return False
+    under_way = 0
+    for flow in range(len(flows)):
+        under_way += flows[flow, STATE] == UNDER_WAY
+    return under_way > 0
 
 
 @kernel

@@ -106,11 +106,13 @@ WHEEL = BUCKETS + BUCKETS // 64
 # is taken to last one less, see ``wires``. RETRY_TIME: 0 if no sender ever goes back by itself. GAVE_UP: the flow whose
 # sender has gone back too often. ENDED, LOGGED: entries in ``ended`` and ``log``. SELECTIVE: whether receivers take
 # packets in any order. QUEUE: bytes that wait for a port of a switch before it cuts packets; 0: none is cut, and
-# senders do not wait to be asked.
+# senders do not wait to be asked. ALARMS: how many alarms of congestion controls have come with nothing in between, the
+# last of them as event ALARMED_AT.
 NOW, TURN, ISSUED, CURSOR, LEFT, HEAPED, ROWS_FREE, ROWS_LEFT, EVENTS, UNFINISHED, MARGIN = range(11)
 WIDTH, SCALE, ACK_SIZE, PFC_SIZE, ACK_EVERY, RESERVE, RESUME_GAP = range(11, 18)
 GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED, BELOW = range(18, 25)
 RETRY_TIME, RETRIES, GAVE_UP, ENDED, LOGGED, SELECTIVE, QUEUE = range(25, 32)
+ALARMS, ALARMED_AT = range(32, 34)
 SIM_COLUMNS = 40
 
 # What ``run`` answers.

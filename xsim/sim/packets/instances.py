@@ -14,11 +14,12 @@ from xsim.sim.contracts import LinkCounts, LinkSamples
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
 from xsim.sim.packets.counts import counts_of
-from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP, wires_of_fabric
 from xsim.sim.packets.reorder import make_room
 from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.skip import engine_for
+from xsim.sim.packets.stuck import listed, reason
 from xsim.sim.packets.wires import width_of
 from xsim.sim.traffic.compiled import Compiled
 from xsim.sim.traffic.tally import Totals
@@ -43,7 +44,9 @@ class Instances:
         flows = np.zeros((0, k.FLOW_COLUMNS), dtype=np.int64)
         control = settings.congestion
         memory = np.zeros((0, k.OWN + control.remembers if control.law else 0))
-        self._engine = Engine(wires, flows, memory, nothing, nothing, nothing, width_of(wires.links), settings)
+        self._engine = engine_for(settings)(
+            wires, flows, memory, nothing, nothing, nothing, width_of(wires.links), settings
+        )
         self._fabric, self._settings = fabric, settings
         self._sampler = Sampler(settings.sample_ps, settings.tick_ps, len(wires.links), "network.sample")
         kinds = np.array([link.kind for link in fabric.links])
@@ -91,8 +94,7 @@ class Instances:
         while (answer := self._sampler.run(engine, min(until_ps, LONGEST_PS))) == k.GROW:
             self._empty_log()
         if answer == k.LOST_HOPE or (answer == k.IDLE and not engine.sim[k.ENDED] and self._stuck()):
-            problem, fix = "packets wait for one another, or were lost for good", "give switches more memory"
-            raise SpecError("network", "packet", problem, fix)
+            raise self._error()
         done = engine.ended[: engine.sim[k.ENDED]].tolist()
         engine.sim[k.ENDED] = 0
         self._look_ahead()
@@ -126,6 +128,18 @@ class Instances:
     def _stuck(self) -> bool:
         """Whether a flow has begun and cannot end."""
         return bool((self._engine.flows[: self._used, k.STATE] == k.UNDER_WAY).any())
+
+    def _error(self) -> SpecError:
+        """What is wrong with the transfers that have begun and cannot end."""
+        flows, route = self._engine.flows[: self._used], self._engine.route
+        ways = flows[flows[:, k.STATE] == k.UNDER_WAY, k.WAY].tolist()
+        ends = [(self._name(route[way]), self._name(route[way + np.argmax(route[way:] < 0) - 1])) for way in ways]
+        shown = [f"{first.partition(' -> ')[0]} -> {last.rpartition(' -> ')[2]}" for first, last in ends]
+        problem, fix = reason(self._engine.links, self._name)
+        return SpecError("network", "packet", f"transfers {listed(shown)} cannot end: {problem}", fix)
+
+    def _name(self, link: int) -> str:
+        return self._fabric.links[link].name
 
     def _empty_log(self) -> None:
         sim = self._engine.sim

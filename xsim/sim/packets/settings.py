@@ -61,6 +61,7 @@ class Settings:
         completion: When a flow has ended for those that wait for it: at its last acknowledgement, or its last byte.
         sample_ps: How far apart the instants are at which the links are looked at; None: they are not.
         seed: Of the chances of marks and losses.
+        fast_forward: Skip what goes on as it went, see ``skip``.
     """
 
     tick_ps: int = 1
@@ -86,6 +87,7 @@ class Settings:
     completion: Literal["sender", "receiver"] = "sender"
     sample_ps: int | None = None
     seed: int = 0
+    fast_forward: bool = False
 
     def __post_init__(self) -> None:
         if self.tick_ps not in (1, 1000):
@@ -98,12 +100,6 @@ class Settings:
         for name in (*positive, "nack_interval_ps"):
             if getattr(self, name) < 1:
                 raise SpecError(name, getattr(self, name), "it is not positive", "choose at least 1")
-        if self.flow_control not in FLOW_CONTROLS:
-            problem, fix = "there is no such flow control", f"choose one of {', '.join(FLOW_CONTROLS)}"
-            raise SpecError("flow_control", self.flow_control, problem, fix)
-        if self.credit_bytes is not None and self.credit_bytes < self.largest_bytes:
-            problem, fix = "a packet would never have room", f"choose at least {self.largest_bytes}, a packet"
-            raise SpecError("credit_bytes", self.credit_bytes, problem, fix)
         if self.retry_ps is not None and self.retry_ps < self.tick_ps:
             raise SpecError("retry_ps", self.retry_ps, "it is less than a tick", f"choose at least {self.tick_ps}")
         if self.selective and self.ack_every > 1:
@@ -115,6 +111,19 @@ class Settings:
         for name in ("reserve_bytes", "headroom", "seed", "retries"):
             if getattr(self, name) < 0:
                 raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
+        self._check_memory()
+
+    def _check_memory(self) -> None:
+        if self.flow_control not in FLOW_CONTROLS:
+            problem, fix = "there is no such flow control", f"choose one of {', '.join(FLOW_CONTROLS)}"
+            raise SpecError("flow_control", self.flow_control, problem, fix)
+        if self.credit_bytes is not None and self.credit_bytes < self.largest_bytes:
+            problem, fix = "a packet would never have room", f"choose at least {self.largest_bytes}, a packet"
+            raise SpecError("credit_bytes", self.credit_bytes, problem, fix)
+        least_bytes = self.reserve_bytes + self.largest_bytes
+        if self.buffer_bytes < least_bytes:
+            problem = "a switch holds at least a packet beside the reserve of a port"
+            raise SpecError("buffer_bytes", self.buffer_bytes, problem, f"choose at least {least_bytes}")
 
     @property
     def selective(self) -> bool:
