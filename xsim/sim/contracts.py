@@ -247,6 +247,13 @@ class CongestionControl(Protocol):
         """How many numbers a flow keeps for it."""
 
     @property
+    def positions(self) -> tuple[int, ...] | None:
+        """Which of them, counted from ``OWN``, are bytes of the flow's stream.
+
+        None if others grow with time, or if ``seen`` is read beyond ``SENT_AT``: such flows are not fast-forwarded.
+        """
+
+    @property
     def records(self) -> bool:
         """Whether packets must record what they see on their way."""
 

@@ -48,7 +48,7 @@ class Dcqcn:
     clamp: bool = False
     windowed: bool = False
 
-    remembers = 6
+    remembers, positions = 6, ()
     records, record_bytes, repaces = False, 0, False
     asking = None
 

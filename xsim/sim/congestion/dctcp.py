@@ -36,7 +36,7 @@ class Dctcp:
     step_mbps: int = 615
     least_mbps: int = 1000
 
-    remembers = 6
+    remembers, positions = 6, (UNTIL - OWN, REDUCED_UNTIL - OWN)
     records, record_bytes, windowed, repaces = False, 0, True, False
     asking = None
 

@@ -52,7 +52,7 @@ class Hpcc:
     unit: int = 4
     react_to_all: bool = True
 
-    remembers = 5 - 1 + RECORD * MOST_RECORDS
+    remembers, positions = 5 - 1 + RECORD * MOST_RECORDS, None
     records, record_bytes, windowed, repaces = True, 42, True, True
     asking = None
 

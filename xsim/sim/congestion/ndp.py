@@ -30,7 +30,7 @@ class Ndp:
     queue_packets: int = 8
     first_packets: int = 0
 
-    law = None
+    law, positions = None, None
     remembers, records, record_bytes, windowed, repaces = 0, False, 0, False, False
 
     def __post_init__(self) -> None:

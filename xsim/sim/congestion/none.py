@@ -13,7 +13,7 @@ __all__ = ["Uncontrolled"]
 class Uncontrolled:
     """Every flow sends at the rate of its port; switches pause their neighbours when they must."""
 
-    law = None
+    law, positions = None, ()
     remembers, records, record_bytes, windowed, repaces = 0, False, 0, False, False
     asking = None
 

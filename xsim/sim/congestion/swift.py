@@ -58,7 +58,7 @@ class Swift:
     most_cut: float = 0.5
     least: float = 0.001
 
-    remembers = 4
+    remembers, positions = 4, None
     records, record_bytes, windowed, repaces = True, 8, False, False
     asking = None
 

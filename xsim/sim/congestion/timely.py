@@ -42,7 +42,7 @@ class Timely:
     leap_mbps: int = 500
     least_mbps: int = 1000
 
-    remembers = 4
+    remembers, positions = 4, (UNTIL - OWN,)
     records, record_bytes, windowed, repaces = True, 8, False, False
     asking = None
 

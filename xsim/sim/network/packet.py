@@ -44,6 +44,11 @@ class Packet:
         retry_ps: Where packets are lost, a sender goes back after so long without progress.
         buffer_bytes: Shared memory of each switch; more where its ports alone would take more than half of it.
         congestion: The congestion control of all flows.
+        fast_forward: Work out what streams go on to do once they have become steady. Where all repeats itself exactly,
+            nothing changes by it; else a stream goes on at the rate at which it has arrived, which moves ends by less
+            than 1 %. It is not done where packets are lost, where the congestion control has slowed a stream, nor with
+            ``sample``.
+        exact: Simulate every packet, whatever the options above say.
         sample: How far apart the instants are at which queues and rates of links are noted, with its unit: ``1 us``.
             Then every collective is simulated in its place; no time changes. Empty: they are not noted.
     """
@@ -57,6 +62,8 @@ class Packet:
     retry_ps: int = 500_000_000
     buffer_bytes: int = 33_554_432  # 32 MiB
     congestion: CongestionControl = field(default_factory=partial(build, "congestion", {"name": "none"}))
+    fast_forward: bool = True
+    exact: bool = False
     sample: str = ""
 
     def __post_init__(self) -> None:
@@ -87,6 +94,7 @@ class Packet:
             completion="receiver",
             sample_ps=parse_time(self.sample) if self.sample else None,
             seed=seed,
+            fast_forward=self.fast_forward and not self.exact,
         )
 
 

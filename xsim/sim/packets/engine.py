@@ -28,6 +28,8 @@ class Engine:
         route, turns, members: Ways; flows that take turns at a port; flows that follow one another.
         ended, log: Parties that are done, and durations of transfers.
         sim: The state of the whole.
+        rows, seen, wheel, bucket, heap: What is under way, and in which order it comes.
+        control: The congestion control.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Engine:
 
         control = settings.congestion
         self._run, self._law = run, compiled(control.law or _idle)
+        self.control = control
         self._knobs = np.array(control.knobs(10**12 // settings.tick_ps, settings.payload_bytes), dtype=np.float64)
         self.links, self.chances, self.switches = wires.links, wires.chances, wires.switches
         self.flows, self.memory = flows, memory
@@ -54,13 +57,13 @@ class Engine:
         self.ended: Ints = np.zeros(0, dtype=np.int64)
         self.log: Ints = np.zeros(0, dtype=np.int64)
         self.sim = _sim(settings, width)
-        self._wheel = np.zeros(k.WHEEL, dtype=np.int64)
-        self._wheel[: k.BUCKETS] = -1
-        self._rows: Ints = np.zeros((0, k.ROW_COLUMNS), dtype=np.int64)
+        self.wheel = np.zeros(k.WHEEL, dtype=np.int64)
+        self.wheel[: k.BUCKETS] = -1
+        self.rows: Ints = np.zeros((0, k.ROW_COLUMNS), dtype=np.int64)
         seen = k.SEEN_COLUMNS if control.records else k.CAME + 1 if settings.selective else 0
-        self._seen: Ints = np.zeros((0, seen), dtype=np.int64)
-        self._bucket: Ints = np.zeros((2, 0), dtype=np.int64)
-        self._heap: Ints = np.zeros((3, 0), dtype=np.int64)
+        self.seen: Ints = np.zeros((0, seen), dtype=np.int64)
+        self.bucket: Ints = np.zeros((2, 0), dtype=np.int64)
+        self.heap: Ints = np.zeros((3, 0), dtype=np.int64)
         self.sim[k.ROWS_FREE] = -1
         self.followed()
 
@@ -68,8 +71,8 @@ class Engine:
         """Make room for what one event may cause, now that there are these flows."""
         most = int((self.flows[:, k.FOLLOWERS_END] - self.flows[:, k.FOLLOWERS]).max(initial=0))
         self.sim[k.MARGIN] = margin = MARGIN + most
-        self._grow(max(len(self._rows), 1024 + margin))
-        self._heap = _wider(self._heap, max(self._heap.shape[1], 1024 + margin))
+        self._grow(max(len(self.rows), 1024 + margin))
+        self.heap = _wider(self.heap, max(self.heap.shape[1], 1024 + margin))
         if self.sim[k.LOGGED] + margin > len(self.log):
             self.log = np.append(self.log, np.zeros(LOG + margin, dtype=np.int64))
 
@@ -79,9 +82,9 @@ class Engine:
 
         missing = len(subjects) - int(self.sim[k.ROWS_LEFT])
         if missing > 0:
-            self._grow(len(self._rows) + max(missing, len(self._rows) // 2))
-        self._heap = _wider(self._heap, int(self.sim[k.HEAPED] + self.sim[k.MARGIN]) + len(subjects))
-        post(kind, subjects, at, self._rows, self._wheel, self._heap, self.sim)
+            self._grow(len(self.rows) + max(missing, len(self.rows) // 2))
+        self.widen_heap(int(self.sim[k.HEAPED]) + len(subjects))
+        post(kind, subjects, at, self.rows, self.wheel, self.heap, self.sim)
 
     def run(self, until: int) -> int:
         """Process events up to that tick; ``IDLE``, ``LATER`` or ``LOST_HOPE``, or ``GROW`` if the log is full."""
@@ -89,37 +92,37 @@ class Engine:
             answer = self._run(
                 self._law,
                 until,
-                self._rows,
+                self.rows,
                 self.links,
                 self.chances,
                 self.switches,
                 self.flows,
                 self.memory,
                 self._knobs,
-                self._seen,
+                self.seen,
                 self.arrived,
                 self.route,
                 self.turns,
                 self.members,
                 self.ended,
                 self.log,
-                self._wheel,
-                self._bucket,
-                self._heap,
+                self.wheel,
+                self.bucket,
+                self.heap,
                 self.sim,
             )
             if answer != k.GROW or len(self.log) < self.sim[k.LOGGED] + self.sim[k.MARGIN]:
                 return answer
             if self.sim[k.ROWS_LEFT] < self.sim[k.MARGIN]:
-                self._grow(len(self._rows) * 3 // 2)
-            if self._heap.shape[1] < self.sim[k.HEAPED] + self.sim[k.MARGIN]:
-                self._heap = _wider(self._heap, 2 * self._heap.shape[1])
+                self._grow(len(self.rows) * 3 // 2)
+            if self.heap.shape[1] < self.sim[k.HEAPED] + self.sim[k.MARGIN]:
+                self.heap = _wider(self.heap, 2 * self.heap.shape[1])
 
     def next_tick(self) -> int:
         """When the next event comes; -1 if there is none."""
         from xsim.sim.kernels.packet_clock import next_tick
 
-        return next_tick(self._rows, self._wheel, self._bucket, self._heap, self.sim)
+        return next_tick(self.rows, self.wheel, self.bucket, self.heap, self.sim)
 
     def check_empty(self) -> None:
         """Assert that, with no event left, what was sent is received, nothing is held, and all credit has come back."""
@@ -137,24 +140,28 @@ class Engine:
         for link in np.flatnonzero(self.links[:, k.BUFFER]).tolist():
             row = self.links[link, k.OWED]
             while row >= 0:
-                found[link] += self._rows[row, k.SIZE]
-                row = self._rows[row, k.NEXT]
+                found[link] += self.rows[row, k.SIZE]
+                row = self.rows[row, k.NEXT]
         return found
+
+    def widen_heap(self, count: int) -> None:
+        """Make room for so many events in the heap."""
+        self.heap = _wider(self.heap, count + int(self.sim[k.MARGIN]))
 
     def _grow(self, count: int) -> None:
         """So many rows."""
-        old = len(self._rows)
+        old = len(self.rows)
         if count <= old:
             return
-        self._rows.resize((count, k.ROW_COLUMNS), refcheck=False)  # in place: two copies at once would be the peak
-        self._rows[old:, k.NEXT] = np.arange(old + 1, count + 1)
-        self._rows[-1, k.NEXT] = self.sim[k.ROWS_FREE]
+        self.rows.resize((count, k.ROW_COLUMNS), refcheck=False)  # in place: two copies at once would be the peak
+        self.rows[old:, k.NEXT] = np.arange(old + 1, count + 1)
+        self.rows[-1, k.NEXT] = self.sim[k.ROWS_FREE]
         self.sim[k.ROWS_FREE] = old
         self.sim[k.ROWS_LEFT] += count - old
-        self._seen.resize((count, self._seen.shape[1]), refcheck=False)
-        entries = self._bucket[:, : self.sim[k.LEFT]]
-        self._bucket = np.zeros((2, count), dtype=np.int64)
-        self._bucket[:, : self.sim[k.LEFT]] = entries
+        self.seen.resize((count, self.seen.shape[1]), refcheck=False)
+        entries = self.bucket[:, : self.sim[k.LEFT]]
+        self.bucket = np.zeros((2, count), dtype=np.int64)
+        self.bucket[:, : self.sim[k.LEFT]] = entries
 
 
 def _wider(table: Ints, columns: int) -> Ints:

@@ -14,11 +14,11 @@ from xsim.sim.contracts import LinkCounts, LinkSamples
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
 from xsim.sim.packets.counts import counts_of
-from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP, wires_of_fabric
 from xsim.sim.packets.reorder import make_room
 from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.skip import engine_for
 from xsim.sim.packets.stuck import listed, reason
 from xsim.sim.packets.wires import width_of
 from xsim.sim.traffic.compiled import Compiled
@@ -44,7 +44,9 @@ class Instances:
         flows = np.zeros((0, k.FLOW_COLUMNS), dtype=np.int64)
         control = settings.congestion
         memory = np.zeros((0, k.OWN + control.remembers if control.law else 0))
-        self._engine = Engine(wires, flows, memory, nothing, nothing, nothing, width_of(wires.links), settings)
+        self._engine = engine_for(settings)(
+            wires, flows, memory, nothing, nothing, nothing, width_of(wires.links), settings
+        )
         self._fabric, self._settings = fabric, settings
         self._sampler = Sampler(settings.sample_ps, settings.tick_ps, len(wires.links), "network.sample")
         kinds = np.array([link.kind for link in fabric.links])

@@ -19,6 +19,7 @@ from xsim.sim.packets.flows import Flows
 from xsim.sim.packets.reorder import make_room
 from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.skip import engine_for
 from xsim.sim.packets.stuck import reason
 from xsim.sim.packets.wires import width_of, wires_of
 
@@ -72,7 +73,7 @@ def replay(
     wires = wires_of(graph, settings, mute)
     table, route, turns, members = _flow_tables(flows, wires.links, settings)
     memory = _memory(flows, table, wires.links, settings)
-    engine = Engine(wires, table, memory, route, turns, members, width_of(wires.links), settings)
+    engine = engine_for(settings)(wires, table, memory, route, turns, members, width_of(wires.links), settings)
     engine.arrived = np.zeros(make_room(table, flows.size_bytes, settings), dtype=np.int64)
     starts = np.flatnonzero(flows.after < 0)
     starts = starts[np.argsort(flows.start_ps[starts], kind="stable")]

@@ -61,6 +61,7 @@ class Settings:
         completion: When a flow has ended for those that wait for it: at its last acknowledgement, or its last byte.
         sample_ps: How far apart the instants are at which the links are looked at; None: they are not.
         seed: Of the chances of marks and losses.
+        fast_forward: Skip what goes on as it went, see ``skip``.
     """
 
     tick_ps: int = 1
@@ -86,6 +87,7 @@ class Settings:
     completion: Literal["sender", "receiver"] = "sender"
     sample_ps: int | None = None
     seed: int = 0
+    fast_forward: bool = False
 
     def __post_init__(self) -> None:
         if self.tick_ps not in (1, 1000):

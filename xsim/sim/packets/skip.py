@@ -1,0 +1,272 @@
+"""Fast forward: where streams of packets have become steady, what they go on to do is worked out and not simulated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xsim.sim.kernels import packet_columns as k
+from xsim.sim.packets.engine import Engine
+from xsim.sim.packets.moving import (
+    LINK_SWAYS,
+    Shift,
+    Streams,
+    View,
+    known,
+    look,
+    move,
+    packets_per_ack,
+    sizes_of,
+    streams_of,
+)
+from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.wires import Wires
+
+__all__ = ["Skipper", "engine_for"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+PATIENCE = 200_000  # events between two looks at whether there is much to send
+SHARE = 0.04  # of the work of the simulation, which watching may cost
+GRANT = 200_000  # events' worth of watching that is free
+EACH_VIEW, PER_ROW = 9000, 3  # events' worth of a look, and per row, link and flow
+WORTH = 24  # periods: shorter skips are not made
+TRIES = 4  # periods that are tried as such
+WINDOW, WIDEST = 32, 256  # periods of a window of which the next must be a copy, at first and at most
+LEFT = 16  # packets of a stream that are simulated in any case, and of each in a window
+SWAY, SWAY_PAUSES = 0.02, 0.2  # by which the next window may differ; its rate is what a queue may not grow by
+SWAY_PACKETS = 2
+
+
+class _EndedError(Exception):
+    """The run has an answer."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """In events: what watching has cost, and what skips have saved."""
+
+    spent: float = 0.0
+    saved: float = 0.0
+
+
+class Skipper(Engine):
+    """An engine that skips what repeats itself.
+
+    Two views of the simulation that differ in nothing but the time and the bytes sent, a period apart, tell all that
+    comes until a stream gets to its end, or something else begins: whole periods are skipped, and nothing is lost by
+    it. Where streams of unlike links never meet again in the same way, two windows in which each moves as many bytes,
+    and no queue grows, tell nearly as much: all go on at the rate at which they have arrived. Streams that adapt are
+    skipped when they all have the rate of their ports and nothing marks them.
+    """
+
+    def __init__(
+        self,
+        wires: Wires,
+        flows: Ints,
+        memory: Floats,
+        route: Ints,
+        turns: Ints,
+        members: Ints,
+        width: int,
+        settings: Settings,
+    ) -> None:
+        super().__init__(wires, flows, memory, route, turns, members, width, settings)
+        self._next = 0
+        self._gap = self._shortest = int(self.links[:, k.DATA_TIME].max(initial=1)) * WINDOW
+        self._worked = 0
+        self._window = WINDOW
+        self._work = _Work()
+        self._streaming: Streams | None = None
+
+    def run(self, until: int) -> int:
+        """As ``Engine.run``."""
+        while True:
+            now = min(until, self._next)
+            answer = super().run(now)
+            if answer != k.LATER or now == until or self.sim[k.ENDED]:
+                return answer
+            try:
+                now = self._try(now, until)
+            except _EndedError as ended:
+                return int(ended.args[0])
+            self._pace(now)
+
+    def _pace(self, now: int) -> None:
+        """When to look again: after about so many events, and not while nothing happens."""
+        work = int(self.sim[k.EVENTS])
+        done, self._worked = work - self._worked, work
+        least = PATIENCE + len(self.flows) + len(self.links)
+        if done > 2 * least:
+            self._gap = max(self._shortest, self._gap // 2)
+        elif done < least // 2:
+            self._gap *= 2
+        following = self.next_tick()
+        if following > now + self._gap:
+            self._gap, now = self._shortest, following
+        self._next = now + self._gap
+
+    def _to(self, tick: int) -> None:
+        answer = super().run(tick)
+        if answer != k.LATER or self.sim[k.ENDED]:
+            raise _EndedError(answer)
+
+    def _try(self, now: int, until: int) -> int:
+        """Watch the streams for a while, and skip what can be; where the simulation is then."""
+        streams = self._sending(now, until)
+        if streams is None:
+            return now
+        now += max(8 * streams.period, streams.trip + streams.trip // 4)
+        self._to(now)
+        first = self._look(streams, now)
+        if not self._may_move(streams, first, first):
+            return now
+        for _ in range(TRIES):
+            now += streams.period
+            self._to(now)
+            view = self._look(streams, now)
+            if _same(first, view):
+                return self._skip_periods(streams, first, view, until)
+        views = [view]
+        for _ in range(2):
+            now += max(self._window * streams.period, streams.trip)
+            self._to(now)
+            views.append(self._look(streams, now))
+        if _same(views[1], views[2]):
+            return self._skip_periods(streams, views[1], views[2], until)
+        if not self._steady(streams, *views):
+            self._window = min(WIDEST, 2 * self._window)
+            return now
+        return self._skip_at_rates(streams, views[0], views[2], until)
+
+    def _sending(self, now: int, until: int) -> Streams | None:
+        """What is being sent, if watching it is worth while."""
+        sim, work, flows, links = self.sim, self._work, self.flows, self.links
+        size = len(flows) + len(links)
+        views = (TRIES + 3) * (EACH_VIEW + PER_ROW * (size + len(self.rows) - int(sim[k.ROWS_LEFT])))
+        if work.spent + views > GRANT + SHARE * (int(sim[k.EVENTS]) + work.saved):
+            return None
+        work.spent += 1000 + 0.1 * size
+        going = np.flatnonzero((flows[:, k.STATE] == k.UNDER_WAY) & (flows[:, k.NEXT_BYTE] < flows[:, k.POSTED]))
+        if not len(going):
+            return None
+        left = (flows[going, k.POSTED] - flows[going, k.NEXT_BYTE]) // flows[going, k.FULL_PAYLOAD]
+        if left.min() < 2 * WORTH:
+            return None
+        if self._streaming is None or not np.array_equal(going, self._streaming.flows):
+            self._streaming = streams_of(self, going)
+        streams = self._streaming
+        first = self.route[flows[going, k.WAY]]
+        soonest = int((left * sizes_of(self, going) * 8 * sim[k.SCALE] // links[first, k.RATE]).min())
+        if min(soonest, until - now) < streams.trip + 2 * WORTH * streams.period:
+            return None
+        lossy = self.chances[streams.there[1], k.LOSS].any() or self.chances[streams.back[1], k.LOSS].any()
+        asked_again = (flows[going, k.GAP] >= flows[going, k.RECEIVED]).any()
+        return None if lossy or asked_again or not known(self) else streams
+
+    def _look(self, streams: Streams, now: int) -> View:
+        view = look(self, streams, now)
+        size = len(self.flows) + len(self.links)
+        self._work.spent += EACH_VIEW + PER_ROW * (len(view.events) + len(view.waiting) + size)
+        return view
+
+    def _may_move(self, streams: Streams, before: View, view: View) -> bool:
+        """Whether nothing but packets of the same streams is under way, none of which adapts."""
+        if view.foreign or not all(map(np.array_equal, before.kept, view.kept)):
+            return False
+        memory = view.relative[-1]
+        if not memory.shape[1]:
+            return True
+        alarms = memory[:, k.ALARM : k.LINE_BITS]
+        free = (memory[:, k.RATE_BITS] == memory[:, k.LINE_BITS]) | (self.flows[streams.flows, k.INSIDE] > 0)
+        return bool(free.all() and not alarms.any())
+
+    def _skip_periods(self, streams: Streams, first: View, last: View, until: int) -> int:
+        """Whole periods, in each of which all happens that happened between the two views."""
+        if not self._may_move(streams, first, last):
+            return last.now
+        period, stream = last.now - first.now, last.sent - first.sent
+        flows, sends = self.flows[streams.flows], stream > 0
+        left = flows[:, k.POSTED] - flows[:, k.NEXT_BYTE] - LEFT * flows[:, k.FULL_PAYLOAD]
+        times = min(self._room(last, until) // period, int((left[sends] // stream[sends]).min(initial=1 << 40)))
+        if times * period < WORTH * streams.period:
+            return last.now
+        shift = Shift(
+            times * period,
+            times * stream,
+            times * (last.issued - first.issued),
+            times * (last.paused - first.paused),
+        )
+        return self._move(streams, last, shift, times * (last.worked - first.worked))
+
+    def _steady(self, streams: Streams, first: View, middle: View, last: View) -> bool:
+        """Whether each stream moves as much in the second window as in the first, and no queue grows."""
+        if not self._may_move(streams, first, last):
+            return False
+        sim, links = self.sim, self.links
+        payload = self.flows[streams.flows, k.FULL_PAYLOAD]
+        for column, packets in (
+            ("sent", 4 * SWAY_PACKETS),
+            ("received", SWAY_PACKETS),
+        ):  # pauses come between sent ones
+            early = getattr(middle, column) - getattr(first, column)
+            late = getattr(last, column) - getattr(middle, column)
+            if (abs(late - early) > np.maximum(packets * payload, SWAY * early)).any() or (late < LEFT * payload).any():
+                return False
+        early, late = middle.paused - first.paused, last.paused - middle.paused
+        if (abs(late - early) > np.maximum(SWAY_PACKETS * np.array((1, streams.period)), SWAY_PAUSES * early)).any():
+            return False
+        queue, size = links[:, k.BACKLOG], int(sizes_of(self, streams.flows).max())
+        if sim[k.CONTROLLED]:
+            return not (queue > SWAY_PACKETS * size).any()
+        may_grow = SWAY / 8 * links[:, k.RATE] / sim[k.SCALE] * (last.now - first.now)
+        grown = queue - first.sways[:, LINK_SWAYS.index(k.BACKLOG)]
+        return not (grown > np.maximum((SWAY_PACKETS + 1) * size, may_grow)).any()
+
+    def _skip_at_rates(self, streams: Streams, first: View, last: View, until: int) -> int:
+        """As far as the first stream's last packets, each at the rate at which its bytes have arrived."""
+        flows = self.flows[streams.flows]
+        payload = flows[:, k.FULL_PAYLOAD]
+        unit = payload * packets_per_ack(self, streams.flows)
+        took = last.now - first.now
+        rate = (last.received - first.received) / took
+        arrived = (first.arriving[0] >= 0) & (last.arriving[1] > first.arriving[1])
+        number, at = (last.arriving - first.arriving)[:, arrived]
+        rate[arrived] = number / at
+        left = flows[:, k.POSTED] - flows[:, k.NEXT_BYTE] - LEFT * payload
+        ticks = min(self._room(last, until), int((left / rate).min()))
+        if ticks < WORTH * streams.period:
+            return last.now
+        share = ticks / took
+        shift = Shift(
+            ticks,
+            (rate * ticks).astype(np.int64) // unit * unit,
+            int(share * (last.issued - first.issued)),
+            (share * (last.paused - first.paused)).astype(np.int64),
+        )
+        return self._move(streams, last, shift, share * (last.worked - first.worked))
+
+    def _room(self, view: View, until: int) -> int:
+        """Ticks up to what moves with no stream, and to the end of this run."""
+        fixed = self.rows[view.fixed, k.TIME]
+        return min(until, int(fixed.min(initial=until + 1)) - 1) - view.now
+
+    def _move(self, streams: Streams, view: View, shift: Shift, saved: float) -> int:
+        move(self, streams, view, shift)
+        self._work.saved += saved
+        self._window = WINDOW
+        return view.now + shift.ticks
+
+
+def _same(first: View, last: View) -> bool:
+    """Whether the two differ in the time and in the bytes sent alone."""
+    return all(map(np.array_equal, (*first.relative, *first.kept), (*last.relative, *last.kept)))
+
+
+def engine_for(settings: Settings) -> type[Engine]:
+    """What simulates packets with these settings: samples, and laws that nobody can move, take every packet."""
+    able = settings.fast_forward and settings.sample_ps is None and settings.congestion.positions is not None
+    return Skipper if able else Engine
