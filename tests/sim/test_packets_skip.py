@@ -51,6 +51,7 @@ SETTINGS = {
 OF_MEMORY_AND_SEEN = {
     *("RATE_BITS", "WINDOW_BYTES", "ALARM", "LINE_BITS", "TRIP", "TRIP_BYTES", "OWN"),
     *("SENT_AT", "HOPS_SEEN", "CAME", "HOP_RECORDS", "HOPS", "PMAX", "LOSS"),
+    *("FIRST", "COUNT", "APART", "LATELY", "FORK_COLUMNS"),  # of switches that choose, beside whom nothing is skipped
 }
 EVENTS = {
     "DATA",
@@ -96,7 +97,7 @@ def test_every_table_of_the_kernel_is_known() -> None:
 
     assert list(inspect.signature(run).parameters) == [
         *("law", "until", "rows", "links", "chances", "switches", "flows", "state", "knobs", "seen", "arrived"),
-        *("route", "turns", "members", "ended", "log", "wheel", "bucket", "heap", "sim"),
+        *("route", "forks", "turns", "members", "ended", "log", "wheel", "bucket", "heap", "sim"),
     ]
 
 
