@@ -73,6 +73,7 @@ class Switch:
         """Account, then pause, then queue, then send: all at the instant of the arrival."""
         packet.came_by = came_by
         out = packet.way.popleft()
+        packet.taken.append(out)
         self._senders[came_by] = sender
         if sender.by_credit:
             self._kept[came_by] += packet.size

@@ -22,6 +22,7 @@ class Flow:
         back: Directed links of its acknowledgements, not empty.
         payload_bytes, header_bytes: Of its packets, if they are not like those of others.
         answered: Whether it has acknowledgements, and congestion control.
+        ways: Paths that are as good as ``path``, itself among them, sorted, all with the same first link.
     """
 
     src: int
@@ -34,6 +35,7 @@ class Flow:
     payload_bytes: int | None = None
     header_bytes: int | None = None
     answered: bool = True
+    ways: tuple[tuple[int, ...], ...] = ()
 
 
 class Marking(NamedTuple):
@@ -67,6 +69,7 @@ class PacketSettings:
         round_trip_ps: What congestion control takes for the round trip time without queues.
         routes_by_start: Flows of one pair of hosts take their paths in the order in which they start, not in which they
             are listed: the reference numbers source ports so.
+        routing: Each packet of a flow takes its ``path``; or its ``ways`` by turns; or that which the switches choose.
         selective: A receiver keeps what comes early and acknowledges each packet by itself; it never asks.
         ahead_packets: Then a sender has no more packets than this under way, from its first unacknowledged byte on.
         nack_interval_ps: A receiver asks for the same missing byte not more often than this.
@@ -94,6 +97,7 @@ class PacketSettings:
     window_follows_rate: bool = False
     round_trip_ps: int = 0
     routes_by_start: bool = True
+    routing: Literal["path", "spray", "adaptive"] = "path"
     selective: bool = False
     ahead_packets: int = 4096
     nack_interval_ps: int = 500_000_000

@@ -73,6 +73,7 @@ CONTROLS: tuple[tuple[CongestionControl, Callable[[Case, int, int], Congestion]]
     muted=st.booleans(),
     retry=st.booleans(),
     receiver=st.sampled_from(("in_order", "selective")),
+    routing=st.sampled_from(("hash", "spray", "adaptive")),
     ahead_packets=st.sampled_from((64, 4096)),
     completion=st.sampled_from(("sender", "receiver")),
     control=st.sampled_from(CONTROLS),
@@ -89,13 +90,14 @@ def test_kernel_and_plain_model_agree(
     muted: bool,
     retry: bool,
     receiver: Literal["in_order", "selective"],
+    routing: Literal["hash", "spray", "adaptive"],
     ahead_packets: int,
     completion: Literal["sender", "receiver"],
     control: tuple[CongestionControl, Callable[[Case, int, int], Congestion]],
 ) -> None:
     graph, flows = traffic
     ours, plain = control[0], control[1](traffic, tick_ps, payload_bytes)
-    selective = receiver == "selective"
+    selective = receiver == "selective" or routing != "hash"
     ack_every = 1 if selective else ack_every
     retry_ps = 40_000_000 if retry or muted or flow_control == "none" else None
     buffer_bytes = pool_bytes + kept_by_ports(graph)
@@ -109,7 +111,8 @@ def test_kernel_and_plain_model_agree(
         congestion=ours,
         ecn={10**9: Marking(*ALWAYS)},
         window="none",
-        receiver=receiver,
+        routing=routing,
+        receiver=receiver if routing == "hash" else "auto",
         retry_ps=retry_ps,
         retries=20,
         completion=completion,
@@ -127,6 +130,7 @@ def test_kernel_and_plain_model_agree(
         buffer_bytes=buffer_bytes,
         marking={10**9: packet_values.Marking(*ALWAYS)},
         routes_by_start=False,
+        routing="path" if routing == "hash" else routing,
         selective=selective,
         ahead_packets=ahead_packets,
         retransmit_ps=retry_ps,
@@ -171,6 +175,7 @@ def columns(flows: Sequence[Flow]) -> Flows:
     def ints(values: Sequence[int]) -> np.ndarray:
         return np.array(values, dtype=np.int64)
 
+    sets = {flow.ways: number for number, flow in enumerate(flows)}
     return Flows(
         src=ints([flow.src for flow in flows]),
         dst=ints([flow.dst for flow in flows]),
@@ -181,6 +186,8 @@ def columns(flows: Sequence[Flow]) -> Flows:
         path=ints([link for flow in flows for link in flow.path]),
         back_ptr=np.cumsum([0, *(len(flow.back) for flow in flows)]),
         back=ints([link for flow in flows for link in flow.back]),
+        ways=[flow.ways for flow in flows],
+        ways_of=ints([sets[flow.ways] for flow in flows]),
     )
 
 

@@ -49,6 +49,7 @@ from xsim.sim.kernels.packet_columns import (
     TAKEN,
     URGENT,
     WAY,
+    WAYS,
 )
 from xsim.sim.kernels.packet_control import expect_reply
 from xsim.sim.kernels.packet_credit import give_back, may_send
@@ -67,6 +68,7 @@ from xsim.sim.kernels.packet_link import (
 from xsim.sim.kernels.packet_pull import take_back
 from xsim.sim.kernels.packet_reorder import skip
 from xsim.sim.kernels.packet_turns import next_in_turn, sleep
+from xsim.sim.kernels.packet_ways import next_way
 
 __all__ = ["forward", "prompt", "serve"]
 
@@ -241,7 +243,8 @@ def _send(
         row = new_row(rows, sim)
         flows[flow, NEXT_BYTE] += payload
     rows[row, KIND], rows[row, FLOW], rows[row, SIZE] = DATA, flow, size
-    rows[row, NUMBER], rows[row, HOP] = first, flows[flow, WAY]
+    rows[row, NUMBER] = first
+    rows[row, HOP] = next_way(flow, flows) if sim[SELECTIVE] and flows[flow, WAYS] > 1 else flows[flow, WAY]
     if sim[SELECTIVE] and not flows[flow, INSIDE]:
         skip(flow, flows, arrived)
     flows[flow, LAST_SIZE] = size
