@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
@@ -22,6 +25,8 @@ from xsim.sim.traffic.tally import Totals
 from xsim.units import parse_time
 
 __all__ = ["Packet"]
+
+HEADROOM_PACKETS = 3  # so that pauses come in time
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +101,29 @@ class Packet:
             credit_bytes=self.credit_bytes,
             retry_ps=self.retry_ps if self.flow_control == "none" else None,
             buffer_bytes=self.buffer_bytes,
+            headroom_packets=HEADROOM_PACKETS,
             congestion=self.congestion,
             completion="receiver",
             sample_ps=parse_time(self.sample) if self.sample else None,
             seed=seed,
             fast_forward=self.fast_forward and not self.exact,
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Alone:
+    """A graph that nobody disturbs.
+
+    Attributes:
+        last_ps: When its last party is done.
+        totals: What it adds to the statistics.
+        links, counts: Which links have packets, and what these do there.
+    """
+
+    last_ps: int
+    totals: Totals
+    links: NDArray[np.int64]
+    counts: LinkCounts
 
 
 class _PacketNetwork:
@@ -114,7 +136,7 @@ class _PacketNetwork:
         self._ledger = Ledger()
         self._instances = Instances(fabric, settings)
         self._opened: dict[int, int] = {}
-        self._alone: dict[Compiled, tuple[int, Totals, LinkCounts]] = {}
+        self._alone: dict[Compiled, _Alone] = {}
         self._repeats: Counter[Compiled] = Counter()
 
     def submit(self, graph: TransferGraph) -> int:
@@ -148,7 +170,7 @@ class _PacketNetwork:
         return completions
 
     def solo(self, graph: TransferGraph) -> int:
-        return self._run_alone(self._compile(graph))[0]
+        return self._run_alone(self._compile(graph)).last_ps
 
     def repeat(self, graph: TransferGraph, times: int) -> None:
         self._repeats[self._compile(graph)] += times
@@ -157,16 +179,15 @@ class _PacketNetwork:
         """Totals of the transfers that are complete."""
         totals, counts = self._instances.totals(), self._instances.counts()
         for compiled, times in self._repeats.items():
-            _, alone, counted = self._run_alone(compiled)
-            counts = counts.plus(counted, times)
-            totals.link_bytes += times * alone.link_bytes
-            totals.link_busy_ps += times * alone.link_busy_ps
-            for duration_ps, count in alone.flows.items():
+            alone = self._run_alone(compiled)
+            counts.add(alone.links, alone.counts, times)
+            totals.link_bytes += times * alone.totals.link_bytes
+            totals.link_busy_ps += times * alone.totals.link_busy_ps
+            for duration_ps, count in alone.totals.flows.items():
                 totals.flows[duration_ps] = totals.flows.get(duration_ps, 0) + times * count
         return replace(totals.stats(), packets=counts, samples=self._instances.samples())
 
-    def _run_alone(self, compiled: Compiled) -> tuple[int, Totals, LinkCounts]:
-        """When the last party of a graph that nobody disturbs is done, and what it adds to the statistics."""
+    def _run_alone(self, compiled: Compiled) -> _Alone:
         if compiled not in self._alone:
             instances, last_ps = Instances(self._fabric, replace(self._settings, sample_ps=None)), 0
             base = instances.open(0, compiled)
@@ -177,5 +198,7 @@ class _PacketNetwork:
                 for _, _, at_ps in instances.run(LONGEST_PS):
                     last_ps = max(last_ps, at_ps)
             last_ps = last_ps if instances.next_ps == NEVER_PS else LONGEST_PS + 1
-            self._alone[compiled] = last_ps, instances.totals(), instances.counts()
+            counts = instances.counts()
+            links = np.flatnonzero(counts.packets)
+            self._alone[compiled] = _Alone(last_ps, instances.totals(), links, counts.at(links))
         return self._alone[compiled]
