@@ -30,7 +30,7 @@ FLOW_KEPT = (
     *(k.LAST_SIZE, k.TRIES, k.RETRY_SET, k.CYCLE, k.CYCLE_LEN, k.ROUNDS, k.DONE, k.CARRIES, k.READY_AT),
     *(k.SRC_PARTY, k.DST_PARTY, k.EXTRA, k.IN_TURN, k.FULL_PAYLOAD, k.OVERHEAD, k.INSIDE),
     *(k.BASE, k.ARRIVED, k.WORDS, k.MISSING, k.COMING, k.TO_ASK, k.NEXT_ASKED, k.ALLOWED),
-    *(k.RESEND, k.RESEND_LAST, k.FIRST_PACKETS),
+    *(k.RESEND, k.RESEND_LAST, k.FIRST_PACKETS, k.WAYS, k.STRIDE, k.SPRAYED, k.STRAY),
 )
 # Of a link: what its flows add to; what pauses add to; instants; numbers of events; rows, seen with the events; what a
 # steady link may go to and fro between; all else.
@@ -55,9 +55,9 @@ SIM_COLUMNS = (
     *(k.AT_RECEIVER, k.CONTROLLED, k.RECORDED, k.WINDOW_FOLLOWS, k.REPACED, k.BELOW, k.RETRY_TIME, k.RETRIES),
     *(k.GAVE_UP, k.ENDED, k.LOGGED, k.ALARMS, k.ALARMED_AT),
 )
-# Of ``sim``, what nobody knows how to move: packets that overtake one another leave marks in a table of their own, and
-# receivers that ask for packets keep lists.
-NOT_MOVED = (k.SELECTIVE, k.QUEUE)
+# Of ``sim``, what nobody knows how to move: packets that overtake one another, as on several ways, leave marks in a
+# table of their own, and receivers that ask for packets keep lists.
+NOT_MOVED = (k.SELECTIVE, k.QUEUE, k.ADAPTIVE)
 PACKETS = (k.DATA, k.ACK)
 OF_PORTS = (k.FREE, k.WAKE, k.PAUSE, k.RESUME, k.CREDIT)
 UNSET_FREE, OWED_CREDIT = k.KINDS + 1, k.KINDS + 2  # stand for what comes and is no event
