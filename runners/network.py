@@ -12,7 +12,7 @@ import csv
 import io
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,7 +85,7 @@ def _replayed(options: Options) -> tuple[Graph, FlowList, Times, float]:
         there, back = paths_of(wires.graph, flows, wires.nvswitches)
     if isinstance(options.model, Settings):
         with named(options.flows.name):
-            packets = as_packets(flows, there, back)
+            packets = _with_ways(as_packets(flows, there, back), wires, there, options.model)
         _check_completion(options.model, flows)
         started_s += warm_packets(options.model)
         found = _packet_by_packet(options.model, wires, packets)
@@ -93,6 +93,17 @@ def _replayed(options: Options) -> tuple[Graph, FlowList, Times, float]:
         started_s += warm(options.model)
         found = _transfer_by_transfer(options, options.model, wires.graph, flows, there)
     return wires.graph, flows, found, time.perf_counter() - started_s
+
+
+def _with_ways(packets: Flows, wires: Wires, hashed: Paths, settings: Settings) -> Flows:
+    """With all the paths that they may take, if these are asked for."""
+    from xsim.fabric.equal_paths import path_sets
+    from xsim.sim.packets.ways import sample
+
+    if settings.routing == "hash":
+        return packets
+    found = path_sets(wires.graph, hashed, packets.dst, wires.nvswitches, sample)
+    return replace(packets, ways=found.sets, ways_of=found.of_flow)
 
 
 def _check_completion(settings: Settings, flows: FlowList) -> None:

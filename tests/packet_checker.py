@@ -39,7 +39,10 @@ def checked_totals(instances: Instances) -> Totals:
         for flow in flows[rows & (flows[:, k.POSTED] > 0)]:
             way = engine.route[flow[k.WAY] :]
             carried[way[: np.argmax(way < 0)]] += flow[k.POSTED]
-        assert (carried == engine.links[:, k.CARRIED]).all(), "a link has not carried what was sent over it"
+        if instances._settings.scatters:
+            assert carried.sum() == engine.links[:, k.CARRIED].sum(), "the links have not carried what was sent"
+        else:
+            assert (carried == engine.links[:, k.CARRIED]).all(), "a link has not carried what was sent over it"
     return totals(instances)
 
 

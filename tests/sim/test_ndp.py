@@ -110,12 +110,14 @@ def test_one_transfer_takes_what_it_takes_in_htsim() -> None:
     assert found.links.cuts.sum() == 0
 
 
-def test_an_incast_takes_what_it_takes_in_htsim() -> None:
-    """15 times 2 MB to one host: 2474 us with NDP, 2470 us with EQDS."""
-    graph = fat_tree(4)
-    found = replay(graph, columns(transfers(graph, [(src, 15) for src in range(15)], 2_000_000)), HTSIM)
+@pytest.mark.parametrize(("k", "expected_us"), [(4, 2474), (8, 20886)])
+def test_an_incast_takes_what_it_takes_in_htsim(k: int, expected_us: int) -> None:
+    """2 MB from each host to the last one, of 16 and of 128."""
+    graph = fat_tree(k)
+    last = max(graph.hosts)
+    found = replay(graph, columns(transfers(graph, [(src, last) for src in range(last)], 2_000_000)), HTSIM)
 
-    assert found.sender_end_ps.max() / 1e6 == pytest.approx(2474, rel=0.02)
+    assert found.sender_end_ps.max() / 1e6 == pytest.approx(expected_us, rel=0.02)
     assert found.sender_end_ps.min() > 0.9 * found.sender_end_ps.max()  # the receiver is fair
     assert found.links.cuts.sum() > 0
     assert found.links.drops.sum() == found.links.pauses.sum() == found.go_backs.sum() == 0

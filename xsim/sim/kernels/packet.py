@@ -17,6 +17,7 @@ from xsim.sim.kernels.packet_ask import ask, refuse, want
 from xsim.sim.kernels.packet_clock import alarms_alone, next_event, recycle
 from xsim.sim.kernels.packet_columns import (
     ACKED,
+    ADAPTIVE,
     ALARM,
     ALARMED,
     ALARMED_AT,
@@ -80,6 +81,7 @@ from xsim.sim.kernels.packet_link import append, busy, chance
 from xsim.sim.kernels.packet_port import forward, prompt, serve
 from xsim.sim.kernels.packet_pull import hear
 from xsim.sim.kernels.packet_trim import is_short, pass_on
+from xsim.sim.kernels.packet_ways import steer
 
 __all__ = ["run"]
 
@@ -102,6 +104,7 @@ def run(
     seen: Ints,
     arrived: Ints,
     route: Ints,
+    forks: Ints,
     turns: Ints,
     members: Ints,
     ended: Ints,
@@ -129,6 +132,8 @@ def run(
             lost = chances[link, LOSS] > 0.0 and chance(link, links) < chances[link, LOSS]
             if (lost or out < 0) and links[link, BUFFER] > 0:
                 give_back(rows[row, SIZE], link, rows, links, wheel, heap, sim)
+            if sim[ADAPTIVE] and out >= 0 and kind == DATA and not lost:
+                out = steer(row, link, rows, links, route, forks)
             if lost:
                 links[link, LOST] += 1
                 recycle(row, rows, sim)

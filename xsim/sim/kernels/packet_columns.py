@@ -4,14 +4,15 @@ rows      R x 8    a packet, or an event that is no packet (``TIME`` .. ``HOP``)
 links     L x 48   a directed link: its transmitter, and the ingress port at its far end (``FREE_AT`` ..)
 chances   L x 2    float64: ``PMAX``, ``LOSS``
 switches  S x 2    ``SHARED``, ``POOL``
-flows     F x 56   a flow, or a party of one graph (``NEXT_BYTE`` .. ``FIRST_PACKETS``)
+flows     F x 56   a flow, or a party of one graph (``NEXT_BYTE`` .. ``STRAY``)
 arrived   1-D      bits of packets that have overtaken others, see ``packet_reorder``
 route     1-D      directed links of all ways, each closed by -1
+forks     W x 4    of each place in ``route`` the ways that are the same up to there; empty where nobody chooses
 members   1-D      first the flows that each host port serves in turn, then the flows that follow each flow
 wheel     1-D      heads of the buckets, then one bit per bucket that is not empty
 bucket    2 x R    the open bucket: keys and rows, the next one last
 heap      3 x R    times, numbers and rows of the events that the wheel does not hold
-sim       1-D      ``NOW`` .. ``QUEUE``: the state of the whole, and its settings
+sim       1-D      ``NOW`` .. ``ADAPTIVE``: the state of the whole, and its settings
 """
 
 from __future__ import annotations
@@ -56,6 +57,11 @@ ASKING, ASKING_LAST, ASK_AT, CUTS = range(44, 48)
 LINK_COLUMNS = 48
 NO_CALL, ONE_CALL, NEXT_CALL = range(3)
 
+# Of a place in ``route``: the same hop on the FIRST of COUNT ways, APART places from one to the next, which have
+# all links up to here in common. At the first: LATELY, which of them was taken last.
+FIRST, COUNT, APART, LATELY = range(4)
+FORK_COLUMNS = 4
+
 PMAX, LOSS = range(2)
 SHARED, POOL = range(2)
 SWITCH_COLUMNS = 2
@@ -68,7 +74,8 @@ SWITCH_COLUMNS = 2
 # ``TransferGraph``, and how many are DONE. CARRIES: bytes of this round. OFFSET: from being ready to the start.
 # AWAITED: of a flow, what must end or be released before it is ready; of a party, its flows. EXTRA: bytes on the wire
 # beyond each million. IN_TURN: it stands in the list of its port. BASE: first byte of this round. ARRIVED, WORDS: place
-# in ``arrived``, and words of either end there.
+# in ``arrived``, and words of either end there. WAYS: how many its packets take by turns, STRIDE places apart; SPRAYED:
+# packets that have taken one; STRAY: seed of the turns.
 NEXT_BYTE, POSTED, ACKED, WINDOW, AVAILABLE, RECEIVED, WAY, WAY_BACK = range(8)
 STATE, BYTES_PER_ROUND, OFFSET, AWAITED, FOLLOWERS, FOLLOWERS_END, BEGAN, SENDER_END = range(8, 16)
 RECEIVER_END, FULL_PAYLOAD, OVERHEAD, INSIDE, MILESTONE, FLOW_RATE, LAST_SIZE, TRIES = range(16, 24)
@@ -79,6 +86,7 @@ BASE, ARRIVED, WORDS = range(40, 43)
 # NEXT_ASKED in the list of its port. ALLOWED to its sender, and there a list of those to be sent again. FIRST_PACKETS:
 # of a round, allowed from the start.
 MISSING, COMING, TO_ASK, NEXT_ASKED, ALLOWED, RESEND, RESEND_LAST, FIRST_PACKETS = range(43, 51)
+WAYS, STRIDE, SPRAYED, STRAY = range(51, 55)
 FLOW_COLUMNS = 56
 WAITING, UNDER_WAY, FINISHED = range(3)  # STATE: nothing to do, something, never anything more
 
@@ -107,12 +115,12 @@ WHEEL = BUCKETS + BUCKETS // 64
 # sender has gone back too often. ENDED, LOGGED: entries in ``ended`` and ``log``. SELECTIVE: whether receivers take
 # packets in any order. QUEUE: bytes that wait for a port of a switch before it cuts packets; 0: none is cut, and
 # senders do not wait to be asked. ALARMS: how many alarms of congestion controls have come with nothing in between, the
-# last of them as event ALARMED_AT.
+# last of them as event ALARMED_AT. ADAPTIVE: whether switches choose for each packet.
 NOW, TURN, ISSUED, CURSOR, LEFT, HEAPED, ROWS_FREE, ROWS_LEFT, EVENTS, UNFINISHED, MARGIN = range(11)
 WIDTH, SCALE, ACK_SIZE, PFC_SIZE, ACK_EVERY, RESERVE, RESUME_GAP = range(11, 18)
 GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED, BELOW = range(18, 25)
 RETRY_TIME, RETRIES, GAVE_UP, ENDED, LOGGED, SELECTIVE, QUEUE = range(25, 32)
-ALARMS, ALARMED_AT = range(32, 34)
+ALARMS, ALARMED_AT, ADAPTIVE = range(32, 35)
 SIM_COLUMNS = 40
 
 # What ``run`` answers.

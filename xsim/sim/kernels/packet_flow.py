@@ -179,11 +179,11 @@ def settle(flow: int, flows: Ints, sim: Ints) -> None:
 
 @kernel
 def _count(flow: int, links: Ints, flows: Ints, route: Ints, log: Ints, sim: Ints) -> None:
-    """A transfer is complete: its bytes per link, and how long it took."""
+    """A transfer is complete: its bytes per link, unless its packets have counted them, and how long it took."""
     place = flows[flow, WAY]
     if route[place] < 0:
         return
-    while route[place] >= 0:
+    while route[place] >= 0 and (not sim[SELECTIVE] or flows[flow, INSIDE]):
         links[route[place], CARRIED] += flows[flow, CARRIES]
         place += 1
     log[sim[LOGGED]] = sim[NOW] - flows[flow, READY_AT]

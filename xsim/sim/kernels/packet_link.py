@@ -77,6 +77,7 @@ __all__ = [
     "depart",
     "expect_free",
     "mark",
+    "mixed_bits",
     "record",
     "signal",
     "threshold",
@@ -243,7 +244,13 @@ def chance(link: int, links: Ints) -> float:
     """The next number in 0 .. 1 of the link's own sequence (SplitMix64: Steele, Lea, Flood, OOPSLA 2014)."""
     state = np.uint64(links[link, DICE]) + np.uint64(0x9E3779B97F4A7C15)
     links[link, DICE] = np.int64(state)
+    return float(mixed_bits(state)) * 2.0**-53
+
+
+@kernel
+def mixed_bits(state: np.uint64) -> int:
+    """53 bits that depend on all of ``state``."""
     mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed ^= mixed >> np.uint64(31)
-    return float(np.int64(mixed >> np.uint64(11))) * 2.0**-53
+    return int(np.int64(mixed >> np.uint64(11)))

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
@@ -23,6 +26,8 @@ from xsim.units import parse_time
 
 __all__ = ["Packet"]
 
+HEADROOM_PACKETS = 3  # so that pauses come in time
+
 
 @dataclass(frozen=True, slots=True)
 class Packet:
@@ -38,6 +43,10 @@ class Packet:
         header_bytes: Of each packet, besides.
         scale_up_payload_bytes, scale_up_header_bytes: The same, of transfers over links of a scale-up fabric alone. By
             default one stands for 16 packets of NVLink, each of 256 bytes and a header of 16.
+        routing: Which of several paths of equal standing a packet takes between hosts. ``hash``: that of the pair of
+            ranks (ECMP). ``round_robin``: the transfers of a rank take them in turn. ``rail``: that of the number of
+            the NIC in its host. ``spray``: each packet another; ``adaptive``: each switch sends each packet by the
+            port with the shortest queue, of two drawn at random and that which it chose last.
         flow_control: Between hosts. ``pause``: a switch that fills up pauses its neighbours (PFC). ``credit``: they
             send only what has room at the end of the link (InfiniBand). ``none``: packets are lost.
         credit_bytes: Of the buffer at the end of each link that works by credit; absent: just enough for its rate.
@@ -57,6 +66,7 @@ class Packet:
     header_bytes: int = 48
     scale_up_payload_bytes: int = 4096
     scale_up_header_bytes: int = 256
+    routing: Literal["hash", "round_robin", "rail", "spray", "adaptive"] = "hash"
     flow_control: Literal["pause", "credit", "none"] = "pause"
     credit_bytes: int | None = None
     retry_ps: int = 500_000_000
@@ -86,16 +96,34 @@ class Packet:
             header_bytes=self.header_bytes,
             scale_up_payload_bytes=self.scale_up_payload_bytes,
             scale_up_header_bytes=self.scale_up_header_bytes,
+            routing=self.routing,
             flow_control=self.flow_control,
             credit_bytes=self.credit_bytes,
             retry_ps=self.retry_ps if self.flow_control == "none" else None,
             buffer_bytes=self.buffer_bytes,
+            headroom_packets=HEADROOM_PACKETS,
             congestion=self.congestion,
             completion="receiver",
             sample_ps=parse_time(self.sample) if self.sample else None,
             seed=seed,
             fast_forward=self.fast_forward and not self.exact,
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Alone:
+    """A graph that nobody disturbs.
+
+    Attributes:
+        last_ps: When its last party is done.
+        totals: What it adds to the statistics.
+        links, counts: Which links have packets, and what these do there.
+    """
+
+    last_ps: int
+    totals: Totals
+    links: NDArray[np.int64]
+    counts: LinkCounts
 
 
 class _PacketNetwork:
@@ -108,7 +136,7 @@ class _PacketNetwork:
         self._ledger = Ledger()
         self._instances = Instances(fabric, settings)
         self._opened: dict[int, int] = {}
-        self._alone: dict[Compiled, tuple[int, Totals, LinkCounts]] = {}
+        self._alone: dict[Compiled, _Alone] = {}
         self._repeats: Counter[Compiled] = Counter()
 
     def submit(self, graph: TransferGraph) -> int:
@@ -142,7 +170,7 @@ class _PacketNetwork:
         return completions
 
     def solo(self, graph: TransferGraph) -> int:
-        return self._run_alone(self._compile(graph))[0]
+        return self._run_alone(self._compile(graph)).last_ps
 
     def repeat(self, graph: TransferGraph, times: int) -> None:
         self._repeats[self._compile(graph)] += times
@@ -151,16 +179,15 @@ class _PacketNetwork:
         """Totals of the transfers that are complete."""
         totals, counts = self._instances.totals(), self._instances.counts()
         for compiled, times in self._repeats.items():
-            _, alone, counted = self._run_alone(compiled)
-            counts = counts.plus(counted, times)
-            totals.link_bytes += times * alone.link_bytes
-            totals.link_busy_ps += times * alone.link_busy_ps
-            for duration_ps, count in alone.flows.items():
+            alone = self._run_alone(compiled)
+            counts.add(alone.links, alone.counts, times)
+            totals.link_bytes += times * alone.totals.link_bytes
+            totals.link_busy_ps += times * alone.totals.link_busy_ps
+            for duration_ps, count in alone.totals.flows.items():
                 totals.flows[duration_ps] = totals.flows.get(duration_ps, 0) + times * count
         return replace(totals.stats(), packets=counts, samples=self._instances.samples())
 
-    def _run_alone(self, compiled: Compiled) -> tuple[int, Totals, LinkCounts]:
-        """When the last party of a graph that nobody disturbs is done, and what it adds to the statistics."""
+    def _run_alone(self, compiled: Compiled) -> _Alone:
         if compiled not in self._alone:
             instances, last_ps = Instances(self._fabric, replace(self._settings, sample_ps=None)), 0
             base = instances.open(0, compiled)
@@ -171,5 +198,7 @@ class _PacketNetwork:
                 for _, _, at_ps in instances.run(LONGEST_PS):
                     last_ps = max(last_ps, at_ps)
             last_ps = last_ps if instances.next_ps == NEVER_PS else LONGEST_PS + 1
-            self._alone[compiled] = last_ps, instances.totals(), instances.counts()
+            counts = instances.counts()
+            links = np.flatnonzero(counts.packets)
+            self._alone[compiled] = _Alone(last_ps, instances.totals(), links, counts.at(links))
         return self._alone[compiled]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from xsim.sim.contracts import LinkCounts, LinkSamples
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
 from xsim.sim.packets.counts import counts_of
+from xsim.sim.packets.fabric_ways import FabricWays
 from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP, wires_of_fabric
 from xsim.sim.packets.reorder import make_room
 from xsim.sim.packets.samples import Sampler
@@ -51,6 +51,7 @@ class Instances:
         self._sampler = Sampler(settings.sample_ps, settings.tick_ps, len(wires.links), "network.sample")
         kinds = np.array([link.kind for link in fabric.links])
         self._scale_up, self._inside = kinds == SCALE_UP, np.isin(kinds, INSIDE_HOSTS)
+        self._ways = FabricWays(fabric, settings)
         self._used = 0
         self._let: Ints = np.zeros(len(fabric.links), dtype=np.int64)  # flows that begin at each port, so far
         self._capacity = self._let.copy()  # of each port's list of flows
@@ -161,7 +162,9 @@ class Instances:
         row[:, k.CYCLE] = base + np.where(graph.cycle_len > 0, graph.cycle_base, np.arange(rows))
         row[:, k.EXTRA], row[:, k.MILESTONE] = graph.wire_ppm - PPM, self._settings.ack_every
         row[:, k.SRC_PARTY], row[:, k.DST_PARTY] = base + src, base + dst
-        row[:, k.WAY], row[:, k.WAY_BACK] = self._ways(compiled)
+        route, forks = self._ways.give(row, compiled)
+        self._engine.route = np.concatenate((self._engine.route, route))
+        self._engine.forks = np.concatenate((self._engine.forks, forks))
         before = np.diff(graph.pred_ptr)
         row[:, k.AWAITED] = before + 1 + (src != dst)
         heads = np.concatenate((graph.pred, src, dst[other]))
@@ -172,19 +175,6 @@ class Instances:
         party[:, k.AWAITED] = party[:, k.FOLLOWERS_END] - party[:, k.FOLLOWERS]
         self._engine.members = np.concatenate((self._engine.members, base + tails[np.argsort(heads, kind="stable")]))
         return slots
-
-    def _ways(self, compiled: Compiled) -> tuple[list[int], list[int]]:
-        """Where in ``route`` the rows have their ways and those of their acknowledgements; new ones are added."""
-        graph, route = compiled.graph, self._engine.route
-        there, back, parts, at = list[int](), list[int](), list[tuple[int, ...]](), len(route)
-        for src, dst in zip(graph.src.tolist(), graph.dst.tolist(), strict=True):
-            for ways, way in ((there, self._fabric.route(src, dst)), (back, self._fabric.route(dst, src))):
-                ways.append(at)
-                parts.append((*way, -1))
-                at += len(way) + 1
-        added = np.fromiter(chain.from_iterable(parts), dtype=np.int64, count=at - len(route))
-        self._engine.route = np.concatenate((route, added))
-        return there, back
 
     def _let_in(self, ports: Ints) -> None:
         """Make room in the lists of the ports at which the new flows take turns."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.engine import Engine
 
-__all__ = ["Shift", "Streams", "View", "known", "look", "move", "packets_per_ack", "sizes_of", "streams_of"]
+__all__ = ["Shift", "Streams", "View", "known", "lasts", "look", "move", "packets_per_ack", "sizes_of", "streams_of"]
 
 Ints = NDArray[np.int64]
 
@@ -158,9 +158,9 @@ def streams_of(engine: Engine, flows: Ints) -> Streams:
     load, trip, each = np.zeros(len(links)), np.zeros(len(flows)), packets_per_ack(engine, flows)
     replies = np.full(len(flows), engine.sim[k.ACK_SIZE])
     for (which, link), size, share in ((there, sizes_of(engine, flows), np.ones(len(flows))), (back, replies, each)):
-        lasts = _lasts(engine, size[which], link)
-        load += np.bincount(link, lasts / share[which], len(links))
-        trip += np.bincount(which, lasts + links[link, k.DELAY], len(flows))
+        took = lasts(engine, size[which], link)
+        load += np.bincount(link, took / share[which], len(links))
+        trip += np.bincount(which, took + links[link, k.DELAY], len(flows))
     return Streams(flows, max(1, int(load.max())), int(trip.max()), there, back)
 
 
@@ -176,7 +176,7 @@ def packets_per_ack(engine: Engine, flows: Ints) -> Ints:
     return each
 
 
-def _lasts(engine: Engine, size: Ints, link: Ints) -> Ints:
+def lasts(engine: Engine, size: Ints, link: Ints) -> Ints:
     """Ticks in which packets of these sizes are sent."""
     lasts: Ints = (size * 8 * engine.sim[k.SCALE] - engine.sim[k.BELOW]) // engine.links[link, k.RATE]
     return lasts
@@ -337,13 +337,13 @@ def _count(engine: Engine, streams: Streams, shift: Shift) -> None:
         (streams.there, packets, sizes_of(engine, flows)),
         (streams.back, packets // packets_per_ack(engine, flows), replies),
     ):
-        _add(links, link, count[which], size[which], _lasts(engine, size[which], link))
+        _add(links, link, count[which], size[which], lasts(engine, size[which], link))
     links[:, LINK_PAUSED] += shift.paused
     told = np.flatnonzero(shift.paused[:, 0])
     back, size = links[told, k.BACK], np.full(len(told), sim[k.PFC_SIZE])
-    _add(links, back, 2 * shift.paused[told, 0], size, _lasts(engine, size, back))
+    _add(links, back, 2 * shift.paused[told, 0], size, lasts(engine, size, back))
 
 
-def _add(links: Ints, link: Ints, count: Ints, size: Ints, lasts: Ints) -> None:
-    for column, each in ((k.PACKETS, 1), (k.BYTES, size), (k.BUSY, lasts)):
+def _add(links: Ints, link: Ints, count: Ints, size: Ints, took: Ints) -> None:
+    for column, each in ((k.PACKETS, 1), (k.BYTES, size), (k.BUSY, took)):
         np.add.at(links[:, column], link, count * each)

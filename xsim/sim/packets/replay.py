@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +24,7 @@ from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.skip import engine_for
 from xsim.sim.packets.stuck import reason
+from xsim.sim.packets.ways import Blocks, in_turn, stray, taken
 from xsim.sim.packets.wires import width_of, wires_of
 
 __all__ = ["Outcome", "replay"]
@@ -70,10 +74,13 @@ def replay(
         SpecError: Flows cannot end: they wait for what was lost, or for one another. A switch has too little memory.
     """
     tick_ps = settings.tick_ps
+    flows = _routed(flows, settings)
     wires = wires_of(graph, settings, mute)
     table, route, turns, members = _flow_tables(flows, wires.links, settings)
     memory = _memory(flows, table, wires.links, settings)
     engine = engine_for(settings)(wires, table, memory, route, turns, members, width_of(wires.links), settings)
+    if settings.scatters:
+        engine.route, engine.forks = _scatter(flows, table, route, settings)
     engine.arrived = np.zeros(make_room(table, flows.size_bytes, settings), dtype=np.int64)
     starts = np.flatnonzero(flows.after < 0)
     starts = starts[np.argsort(flows.start_ps[starts], kind="stable")]
@@ -87,6 +94,37 @@ def replay(
         raise _stuck(graph, flows, table, wires.links)
     engine.check_empty()
     return _outcome(engine, tick_ps, sampler.found(engine))
+
+
+def _routed(flows: Flows, settings: Settings) -> Flows:
+    """The flows on other paths, if the rule is to choose one for each as they begin."""
+    if settings.routing not in ("round_robin", "rail"):
+        return flows
+    turns, paths = Counter[int](), list[tuple[int, ...]]([()] * len(flows.src))
+    for flow in _as_they_begin(flows):
+        ways, src = flows.ways[flows.ways_of[flow]], int(flows.src[flow])
+        paths[flow] = ways[in_turn(settings.routing, turns, src, src, len(ways))]
+    path = np.fromiter(chain.from_iterable(paths), dtype=np.int64)
+    return replace(flows, path_ptr=np.cumsum([0, *map(len, paths)]), path=path)
+
+
+def _scatter(flows: Flows, table: Ints, route: Ints, settings: Settings) -> tuple[Ints, Ints]:
+    """Give each flow all of its ways; ``route`` and ``forks`` then."""
+    blocks, earlier = Blocks(settings, len(route)), Counter[tuple[int, int]]()
+    for flow in _as_they_begin(flows):
+        number, pair = int(flows.ways_of[flow]), (int(flows.src[flow]), int(flows.dst[flow]))
+        block = blocks.add(number, partial(flows.ways.__getitem__, number))
+        seed = stray(settings, *pair, earlier[pair])
+        table[flow, [k.WAY, k.STRIDE, k.WAYS, k.STRAY]] = taken(block, seed, settings)
+        earlier[pair] += 1
+    added, forks = blocks.added()
+    return np.concatenate((route, added)), forks
+
+
+def _as_they_begin(flows: Flows) -> list[int]:
+    """Numbers of the flows by their start; those that wait for others come last."""
+    order: list[int] = np.lexsort((flows.start_ps, flows.after >= 0)).tolist()
+    return order
 
 
 def _to_the_end(engine: Engine, sampler: Sampler, tick_ps: int, watch: Watch | None) -> int:

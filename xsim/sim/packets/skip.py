@@ -15,6 +15,7 @@ from xsim.sim.packets.moving import (
     Streams,
     View,
     known,
+    lasts,
     look,
     move,
     packets_per_ack,
@@ -144,8 +145,8 @@ class Skipper(Engine):
 
     def _sending(self, now: int, until: int) -> Streams | None:
         """What is being sent, if watching it is worth while."""
-        sim, work, flows, links = self.sim, self._work, self.flows, self.links
-        size = len(flows) + len(links)
+        sim, work, flows = self.sim, self._work, self.flows
+        size = len(flows) + len(self.links)
         views = (TRIES + 3) * (EACH_VIEW + PER_ROW * (size + len(self.rows) - int(sim[k.ROWS_LEFT])))
         if work.spent + views > GRANT + SHARE * (int(sim[k.EVENTS]) + work.saved):
             return None
@@ -160,7 +161,7 @@ class Skipper(Engine):
             self._streaming = streams_of(self, going)
         streams = self._streaming
         first = self.route[flows[going, k.WAY]]
-        soonest = int((left * sizes_of(self, going) * 8 * sim[k.SCALE] // links[first, k.RATE]).min())
+        soonest = int((left * lasts(self, sizes_of(self, going), first)).min())
         if min(soonest, until - now) < streams.trip + 2 * WORTH * streams.period:
             return None
         lossy = self.chances[streams.there[1], k.LOSS].any() or self.chances[streams.back[1], k.LOSS].any()
@@ -267,6 +268,9 @@ def _same(first: View, last: View) -> bool:
 
 
 def engine_for(settings: Settings) -> type[Engine]:
-    """What simulates packets with these settings: samples, and laws that nobody can move, take every packet."""
+    """What simulates packets with these settings.
+
+    Samples, laws that nobody can move, and ways that are drawn take every packet.
+    """
     able = settings.fast_forward and settings.sample_ps is None and settings.congestion.positions is not None
-    return Skipper if able else Engine
+    return Skipper if able and not settings.scatters else Engine
