@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.packet_cases import BANDWIDTHS, DELAYS_PS
-from tests.sim.netref import flows_between
+from tests.sim.routed import flows_between
 from xsim.fabric.graph import Cable, Graph
 from xsim.sim.congestion.dcqcn import Dcqcn
 from xsim.sim.congestion.dctcp import Dctcp
