@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.packet_cases import BANDWIDTHS, DELAYS_PS
-from tests.sim.netref import flows_between
+from tests.sim.routed import flows_between
 from xsim.fabric.graph import Cable, Graph
 from xsim.sim.congestion.dcqcn import Dcqcn
 from xsim.sim.congestion.dctcp import Dctcp
@@ -47,6 +47,7 @@ SETTINGS = {
     *("TIMERS", "MARKED", "WAITING", "UNDER_WAY", "FINISHED", "BEGIN", "FEEDBACK", "ALARMED", "RECORD", "MOST_RECORDS"),
     *("BUCKETS", "BUCKET_MASK", "WHEEL", "IDLE", "LATER", "GROW", "LOST_HOPE", "NO_CALL", "ONE_CALL", "NEXT_CALL"),
     *("CUT", "CALL", "ASK"),  # of receivers that ask, beside whom nothing is skipped
+    *("FIRST", "COUNT", "APART", "LATELY", "FORK_COLUMNS"),  # of switches that choose, beside whom nothing is, either
 }
 OF_MEMORY_AND_SEEN = {
     *("RATE_BITS", "WINDOW_BYTES", "ALARM", "LINE_BITS", "TRIP", "TRIP_BYTES", "OWN"),

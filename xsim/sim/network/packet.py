@@ -60,7 +60,7 @@ class Packet:
             of the same rates and delays, joined in the same way. No number changes by it.
         exact: Simulate every packet, whatever the options above say.
         sample: How far apart the instants are at which queues and rates of links are noted, with its unit: ``1 us``.
-            Then every collective is simulated in its place; no time changes. Empty: they are not noted.
+            Then every collective is simulated in its place, and as with ``exact``. Empty: they are not noted.
     """
 
     payload_bytes: int = 4096
@@ -108,7 +108,7 @@ class Packet:
             completion="receiver",
             sample_ps=parse_time(self.sample) if self.sample else None,
             seed=seed,
-            fast_forward=self.fast_forward and not self.exact,
+            fast_forward=self.fast_forward and not self.exact and not self.sample,
         )
 
 
