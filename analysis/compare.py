@@ -38,17 +38,17 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of a sweep: outputs/<grid>")
     parser.add_argument("--by", choices=COMPARED, help="what to compare; default: the first that varies")
-    parser.add_argument("--baseline", default=BASELINE, help=f"whose sync overhead is compared; default: {BASELINE}")
+    parser.add_argument("--baseline", help=f"whose sync overhead is compared; default: {BASELINE}, if it is there")
     parser.add_argument("--all", action="store_true", help="also runs that only earlier sweeps of the folder asked for")
     given = parser.parse_args(argv)
     from analysis.tables import select
 
     found = select(given.folder, everything=given.all)
     options = compare(found.table, given.by).options
-    if given.baseline not in (BASELINE, *options):
+    if given.baseline is not None and given.baseline not in options:
         fix = f"choose one of {', '.join(options)}"
         raise SpecError("--baseline", given.baseline, "nothing that is compared has that name", fix)
-    show(found.table, given.by, given.baseline)
+    show(found.table, given.by, given.baseline or BASELINE)
     for note in found.notes():
         print(note)
     path = draw(found.table, given.folder, given.by)

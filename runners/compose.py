@@ -1,8 +1,8 @@
 """Plain, resolved configs: Hydra composes every option once, the points of a sweep are joined from the parts.
 
 Composing each of 10,000 points by Hydra alone would take ten minutes. Hydra reads the files and the defaults list;
-what a point chooses replaces whole groups, then single values are set by their dotted keys. Interpolations are
-resolved last, in the joined config, and mean what they mean in Hydra.
+what a point chooses replaces whole groups, then single values are set by their dotted keys. Interpolations of keys are
+resolved last, in the joined config, and mean what they mean in Hydra; nothing is computed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from runners import options
 from runners.cli import Setting
+from runners.resolvers import refuse_resolvers
 from xsim.errors import SpecError
 from xsim.families import FAMILIES, INSIDE
 
@@ -88,7 +89,7 @@ class Composer:
         The members of the families among ``groups`` are loaded and spelled out with all their options.
 
         Raises:
-            SpecError: A key that the chosen options do not have, or an interpolation that leads nowhere.
+            SpecError: A key that the chosen options do not have, or an interpolation that leads nowhere or computes.
         """
         config: Plain = base | {group: self.option(group, name) for group, name in groups.items()}
         for family in FAMILIES:
@@ -133,12 +134,22 @@ def place(config: Plain, key: str, value: object, *, add: bool) -> None:
     node, last = _parent(config, key)
     if isinstance(node, dict):
         if last not in node and not add:
-            known = dict.fromkeys([*node, *options.unwritten_of(key.removesuffix(f".{last}"))])
-            fix = f"{options.near(last, known)}it has {', '.join(map(str, known))}; +{key}=... adds a key"
-            raise SpecError(key, value, "there is no such key", fix)
+            raise _no_such_key(key, value, last, node)
         node[last] = value
     else:
         node[_index(node, last, key)] = value
+
+
+def _no_such_key(key: str, value: object, last: str, node: Mapping[str, object]) -> SpecError:
+    place = key.removesuffix(f".{last}")
+    known = dict.fromkeys([*node, *options.unwritten_of(place)])
+    more = [name for name in options.fields_of(place) if name not in known]
+    if last in more:
+        return SpecError(key, value, f"{place} does not have it yet", f"write +{key}=...")
+    fix = f"{options.near(last, [*known, *more])}it has {', '.join(map(str, known))}"
+    if more:
+        fix += f"; a plus before the key adds {', '.join(more)}"
+    return SpecError(key, value, "there is no such key", fix)
 
 
 def delete(config: Plain, key: str) -> None:
@@ -192,6 +203,7 @@ def _resolved(config: Plain) -> Plain:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
+    refuse_resolvers(config, "")
     try:
         plain = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
     except OmegaConfBaseException as error:

@@ -83,6 +83,7 @@ DOCS: Mapping[str, str] = {
     "paused_ps": "for how long it was paused",
     "drops": "packets that found no room behind it",
     "lost": "packets lost on the wire",
+    "cuts": "packets that found no room in its queue, of which the header alone was sent",
     "go_backs": "how often senders went back and sent again what was missing; of a link, of the flows that begin at it",
     "queued_bytes": "waiting at its port at that instant, beside what is being sent",
     "rate_bytes_per_s": "at which it sent in the interval that ends then",

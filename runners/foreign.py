@@ -26,11 +26,11 @@ class Wires:
     """What a topology file says.
 
     Attributes:
-        preferred: Switches that traffic takes where it can: the NVSwitches of servers.
+        nvswitches: Those of servers. Traffic takes them where it can, and they neither pause nor mark.
     """
 
     graph: Graph
-    preferred: frozenset[int] = frozenset()
+    nvswitches: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

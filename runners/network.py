@@ -12,7 +12,7 @@ import csv
 import io
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from runners.foreign import Wires
     from runners.replay_options import Options
     from runners.replay_tables import Times
     from xsim.fabric.flows import FlowList
@@ -81,17 +82,28 @@ def _replayed(options: Options) -> tuple[Graph, FlowList, Times, float]:
     wires, flows = read_topology(options.topology, listed.failures), listed.flows
     started_s = time.perf_counter()
     with named(options.flows.name):
-        there, back = paths_of(wires.graph, flows, wires.preferred)
+        there, back = paths_of(wires.graph, flows, wires.nvswitches)
     if isinstance(options.model, Settings):
         with named(options.flows.name):
-            packets = as_packets(flows, there, back)
+            packets = _with_ways(as_packets(flows, there, back), wires, there, options.model)
         _check_completion(options.model, flows)
         started_s += warm_packets(options.model)
-        found = _packet_by_packet(options.model, wires.graph, packets)
+        found = _packet_by_packet(options.model, wires, packets)
     else:
         started_s += warm(options.model)
         found = _transfer_by_transfer(options, options.model, wires.graph, flows, there)
     return wires.graph, flows, found, time.perf_counter() - started_s
+
+
+def _with_ways(packets: Flows, wires: Wires, hashed: Paths, settings: Settings) -> Flows:
+    """With all the paths that they may take, if these are asked for."""
+    from xsim.fabric.equal_paths import path_sets
+    from xsim.sim.packets.ways import sample
+
+    if settings.routing == "hash":
+        return packets
+    found = path_sets(wires.graph, hashed, packets.dst, wires.nvswitches, sample)
+    return replace(packets, ways=found.sets, ways_of=found.of_flow)
 
 
 def _check_completion(settings: Settings, flows: FlowList) -> None:
@@ -100,12 +112,12 @@ def _check_completion(settings: Settings, flows: FlowList) -> None:
         raise SpecError("completion", settings.completion, problem, "write completion=receiver")
 
 
-def _packet_by_packet(settings: Settings, graph: Graph, flows: Flows) -> Times:
+def _packet_by_packet(settings: Settings, wires: Wires, flows: Flows) -> Times:
     from runners.replay_tables import Times
     from xsim.sim.packets.replay import replay
 
     watch = _Watch(len(flows.src))
-    found = replay(graph, flows, settings, lambda now_ps, ended: watch.show(ended, now_ps))
+    found = replay(wires.graph, flows, settings, lambda now_ps, ended: watch.show(ended, now_ps), wires.nvswitches)
     return Times(
         start_ps=found.start_ps,
         end_ps=found.sender_end_ps if settings.completion == "sender" else found.receiver_end_ps,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from xsim import families
 from xsim.errors import SpecError
+from xsim.spec.cluster import ClusterSpec
 from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.model import ModelSpec
 from xsim.spec.naming import text_fields
 
 __all__ = [
@@ -23,6 +27,7 @@ __all__ = [
     "check_choice",
     "check_key",
     "check_member_option",
+    "fields_of",
     "near",
     "offered",
     "spelled",
@@ -34,7 +39,8 @@ __all__ = [
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 
-DATA = ("cluster", "model", "deployment")
+_SPECS: Mapping[str, type] = {"cluster": ClusterSpec, "model": ModelSpec, "deployment": DeploymentPlan}
+DATA = tuple(_SPECS)
 LABELS = (*DATA, *families.FAMILIES)  # the groups that make an experiment: a row carries the chosen names
 GROUPS = (*LABELS, "tracking", "ray")
 PRESETS = ("grid", "experiment")  # groups that are added with +
@@ -55,6 +61,23 @@ ROOT: Mapping[str, str] = {
 
 # what a deployment may leave unwritten and a command may set all the same
 UNWRITTEN = frozenset(f"deployment.{name}" for name, field in text_fields(DeploymentPlan).items() if not field.required)
+
+
+def fields_of(key: str) -> tuple[str, ...]:
+    """Everything that the input at the dotted ``key`` may hold; empty where that is not known.
+
+    >>> fields_of("model")[:3], fields_of("cluster.hosts.0.nic"), fields_of("ray")
+    (('name', 'layers', 'hidden'), ('bandwidth', 'latency', 'per_host'), ())
+    """
+    group, *path = key.split(".")
+    hint: Any = _SPECS.get(group)
+    for part in path:
+        if part.isdecimal():
+            hint = next(iter(typing.get_args(hint)), None)
+        else:
+            found = text_fields(hint).get(part) if dataclasses.is_dataclass(hint) else None
+            hint = found.hint if found else None
+    return tuple(text_fields(hint)) if dataclasses.is_dataclass(hint) else ()
 
 
 def unwritten_of(group: str) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ class Point:
     @property
     def title(self) -> str:
         """Short, for people."""
-        return title(self.labels, self.choice, batch=self.batch, seed=self.seed)
+        return title(self.labels, self.choice, batch=self.batch, seed=self.seed, sound=self.contradiction is None)
 
     @property
     def named(self) -> dict[str, object]:

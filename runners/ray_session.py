@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from runners.locks import lock
-from runners.stop import ours
+from runners.stop import Beside
 from xsim.errors import XsimError
 
 __all__ = ["PoolError", "first_line", "ray_session", "resource"]
@@ -41,20 +41,11 @@ def ray_session(address: str, workers: int | None) -> Iterator[tuple[int, int | 
     os.environ.update(QUIET)
     import ray
 
-    with _folder() as folder:
+    with _folder() as folder, contextlib.closing(Beside()) as beside:
         try:
-            with ours():
-                if address == "local":
-                    count = workers or len(os.sched_getaffinity(0))
-                    _start_local(count, folder)
-                    memory_bytes = int(resource(ray.cluster_resources, "memory") / count)
-                else:
-                    _join(address)
-                    count, memory_bytes = workers or max(1, int(resource(ray.cluster_resources, "CPU"))), None
-            yield count, memory_bytes
+            yield beside(lambda: _started(address, workers, folder))
         finally:
-            with ours():
-                ray.shutdown()
+            beside(ray.shutdown)
 
 
 @contextlib.contextmanager
@@ -72,6 +63,18 @@ def _folder() -> Iterator[str]:
         with owner:
             path.rename(path.with_name(OWNER))  # nobody saw it unlocked
             yield folder
+
+
+def _started(address: str, workers: int | None, folder: str) -> tuple[int, int | None]:
+    """Start or join; see ``ray_session``."""
+    import ray
+
+    if address != "local":
+        _join(address)
+        return workers or max(1, int(resource(ray.cluster_resources, "CPU"))), None
+    count = workers or len(os.sched_getaffinity(0))
+    _start_local(count, folder)
+    return count, int(resource(ray.cluster_resources, "memory") / count)
 
 
 def _start_local(count: int, folder: str) -> None:

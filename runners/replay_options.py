@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING
 
 from runners.foreign import FORMATS
 from xsim.errors import SpecError
@@ -49,6 +49,7 @@ _OWN_KEYS = (  # of the settings, what other keys set
     "ecn",
     "sample_ps",
 )
+_SET_BY = {"network.header_bytes": "header", "network.sample": "sample"}
 _NEEDED = ("topology", "flows")
 _LARGEST = {"payload": 2**20, "header": 10_000, "seed": 10**9}
 _WORDS: Mapping[str, object] = {"true": True, "false": False, "null": None}
@@ -133,16 +134,19 @@ def _settings(given: Mapping[str, str], payload_bytes: int, header_bytes: int, s
             raise SpecError(f"network.{key}", options[key], "it is no option of its own", "--help lists the keys")
     for key, offered in (("exact", ("true", "false")), ("completion", ("sender", "receiver"))):
         _one_of(key, given.get(key, offered[0]), offered)
-    return replace(
-        filled(Settings, "network", PACKET, options, kept=_OWN_KEYS),
-        tick_ps=_NS_PS if given.get("exact", "true") == "true" else 1,
-        payload_bytes=payload_bytes,
-        header_bytes=header_bytes,
-        completion=cast(Literal["sender", "receiver"], given.get("completion", "sender")),
-        congestion=build("congestion", {"name": given.get("congestion", "none"), **_dotted(given, "congestion")}),
-        seed=seed,
-        sample_ps=_sample_ps(given),
-    )
+    fixed = {field.name: field.default for field in fields(Settings) if field.name in _OWN_KEYS} | {
+        "tick_ps": _NS_PS if given.get("exact", "true") == "true" else 1,
+        "payload_bytes": payload_bytes,
+        "header_bytes": header_bytes,
+        "completion": given.get("completion", "sender"),
+        "congestion": build("congestion", {"name": given.get("congestion", "none"), **_dotted(given, "congestion")}),
+        "seed": seed,
+        "sample_ps": _sample_ps(given),
+    }
+    try:
+        return filled(Settings, "network", PACKET, options, fixed)
+    except SpecError as error:
+        raise SpecError(_SET_BY.get(error.field, error.field), error.value, error.problem, error.fix) from None
 
 
 def _sample_ps(given: Mapping[str, str]) -> int | None:

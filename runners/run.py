@@ -29,10 +29,11 @@ def main(argv: Sequence[str]) -> int:
         return 0
     plan = plan_single(command)
     if plan.settings.dry_run:
-        from runners.preview import line
+        from runners.preview import preview
 
-        print(line(plan.points[0]))
-        return 0
+        line, runs = preview(plan.points[0])
+        print(line)
+        return 0 if runs else CONFIG_ERROR
     return _run(plan, argv)
 
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
+from typing import TypeVar, cast
 
 from analysis.command import Stopped
 
-__all__ = ["Stop", "ours", "stoppable"]
+__all__ = ["Beside", "Stop", "stoppable"]
 
+T = TypeVar("T")
+_Outcome = tuple[object, BaseException | None]
+Handler = Callable[[int, FrameType | None], object] | int | None
+
+LOOK_EVERY_S = 0.02
 SIGNALS = (signal.SIGINT, signal.SIGTERM)  # from a terminal; from docker, slurm or systemd
 
 
@@ -45,20 +54,63 @@ def stoppable() -> Iterator[Stop]:
             signal.signal(number, old)
 
 
-@contextmanager
-def ours() -> Iterator[None]:
-    """Keep the handlers through start and end of Ray, which puts exits without order in their place.
+class Beside:
+    """A thread that works while the thread that made it keeps the handlers of signals in place.
 
-    A signal that came meanwhile, and became such an exit, comes again: the handler that it was meant for answers it.
+    Ray puts others there when it starts and when it ends, some where Python does not see it: they end the process at
+    once, or abort it. A signal that comes meanwhile is answered when the work is done, since half of a start could not
+    be ended in order. The thread lives on: what Ray has started ends with the thread that started it.
     """
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    exiting = False
-    try:
-        yield
-    except SystemExit:
-        exiting = True
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)
-    if exiting:
-        signal.raise_signal(signal.SIGTERM)
+
+    def __init__(self) -> None:
+        # no locks: a handler may raise while one is held
+        self._asked: list[tuple[Callable[[], object], list[_Outcome]]] = []
+        self._closed = False
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        """End the thread, and with it what was started there and still runs."""
+        self._closed = True
+
+    def __call__(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns or raises, unless a signal came: then what its handler raises."""
+        outcome: list[_Outcome] = []
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+
+        def await_outcome() -> None:
+            while not outcome:
+                _put_back(before)
+                time.sleep(LOOK_EVERY_S)
+            _put_back(before)
+
+        stopped: KeyboardInterrupt | None = None
+        try:
+            self._asked.append((work, outcome))
+            await_outcome()
+        except KeyboardInterrupt as error:
+            if not any(other is outcome for _, other in self._asked):
+                raise
+            stopped = error
+            await_outcome()
+        if stopped is not None:
+            raise stopped
+        ((result, failure),) = outcome
+        if failure is not None:
+            raise failure
+        return cast(T, result)
+
+    def _serve(self) -> None:
+        served = 0
+        while not self._closed:
+            for work, outcome in self._asked[served:]:
+                served += 1
+                try:
+                    outcome.append((work(), None))
+                except BaseException as error:
+                    outcome.append((None, error))
+            time.sleep(LOOK_EVERY_S)
+
+
+def _put_back(handlers: Mapping[signal.Signals, Handler]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)

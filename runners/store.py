@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
+import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,8 +131,12 @@ class Store:
         write_whole(self.folder / RUNS / key[:2] / f"{key}.arrow", sink.getvalue().to_pybytes())
 
     def note(self, state: str, total: int, done: Mapping[str, int], eta_s: float | None) -> None:
-        """Where the sweep stands, for other programs: of its ``total`` points, how many ended with which status."""
-        status = {"state": state, "total": total, "done": dict(done), "eta_s": eta_s}
+        """Where the sweep stands, for other programs: of its ``total`` points, how many ended with which status.
+
+        A process that was killed cannot say so: whether it lives shows its number, or how old the note is.
+        """
+        status: dict[str, object] = {"state": state, "total": total, "done": dict(done), "eta_s": eta_s}
+        status |= {"pid": os.getpid(), "host": socket.gethostname(), "noted_unix_s": round(time.time(), 1)}
         write_whole(self.folder / "status.json", _json(status))
 
     def compact(self) -> None:

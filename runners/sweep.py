@@ -48,10 +48,10 @@ def main(argv: Sequence[str]) -> int:
         return 0
     plan = plan_sweep(command)
     if plan.settings.dry_run:
-        from runners.preview import line
+        from runners.preview import preview
 
         for point in plan.points:
-            print(line(point))
+            print(preview(point)[0])
         tell(counted(len(plan.points), "point"))
         return 0
     return _run(plan, argv)

@@ -16,17 +16,18 @@ ORDER = (
 )
 
 
-def title(labels: Mapping[str, str | None], choice: str, *, batch: int, seed: int) -> str:
+def title(labels: Mapping[str, str | None], choice: str, *, batch: int, seed: int, sound: bool) -> str:
     """Options, then what else was chosen: short, and another one for every point of a sweep.
 
     Args:
         labels: Option name per group of an experiment; of those outside ``ALWAYS`` a default is not named.
         choice: What else was set or varies, as text.
-        batch: Samples per iteration; named where no deployment fixes it.
+        batch: Samples per iteration; named where no deployment fixes it, or it may be another one.
         seed: Of everything random.
+        sound: Nothing in it contradicts another part.
     """
     named = (labels[group] for group in ORDER if group in ALWAYS or labels[group] != _usual()[group])
-    free_batch = f"b{batch}" if labels["deployment"] is None else ""
+    free_batch = "" if sound and labels["deployment"] is not None else f"b{batch}"
     return "/".join(part for part in (*named, choice, free_batch, f"s{seed}") if part)
 
 

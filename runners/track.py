@@ -188,7 +188,8 @@ def _is_of(run: Run, row: Row) -> bool:
 
 def _title(row: Row) -> str:
     labels = {label: None if row[label] is None else str(row[label]) for label in LABELS}
-    return title(labels, str(row["point"]), batch=int(str(row["batch"])), seed=int(str(row["seed"])))
+    batch, seed = int(str(row["batch"])), int(str(row["seed"]))
+    return title(labels, str(row["point"]), batch=batch, seed=seed, sound=row["status"] != "invalid")
 
 
 def _client(uri: str) -> MlflowClient:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from runners import options
+from runners.resolvers import refuse_resolvers
 from xsim import families
 from xsim.errors import SpecError
 from xsim.spec.yaml_text import load
@@ -30,7 +31,11 @@ def check_user_files(folders: Sequence[Path]) -> None:
     for position, folder in enumerate(folders):
         if not folder.is_dir():
             raise SpecError("--config-dir", str(folder), "there is no such folder", "name a folder laid out like conf/")
-        for group, path in _files(folder):
+        found = list(_files(folder))
+        if not found:
+            fix = "name one with cluster/NAME.yaml, model/NAME.yaml or the like in it"
+            raise SpecError("--config-dir", str(folder), "it holds no option of any group", fix)
+        for group, path in found:
             _check_name(group, path, (options.CONF, *folders[:position]))
             _check_text(path)
 
@@ -94,6 +99,7 @@ def _check_text(path: Path) -> None:
     if not isinstance(found, dict | None):
         raise SpecError(str(path), found, "it is not a mapping", "write key: value")
     _check_tree(str(path), found, 0, set())
+    refuse_resolvers(found, str(path))
 
 
 def _check_tree(file: str, node: object, level: int, seen: set[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,27 +21,30 @@ QUIET_S = 1.0  # between two looks; what is compiled by the first is not worth a
 
 
 def warm(backend: NetworkBackend) -> float:
-    """Let ``backend`` run two transfers that share a link, and one alone; the seconds that it took."""
+    """Let ``backend`` run transfers that share a link and begin one after another, and a ring; the seconds it took."""
     import numpy as np
 
     from xsim.fabric.fabric import Fabric, Link
-    from xsim.fabric.transfers import concatenate, line
+    from xsim.fabric.transfers import concatenate, line, ring
 
     fabric = Fabric(
-        bandwidth_bytes_per_s=np.full(2, 1e9),
-        latency_ps=np.zeros(2, dtype=np.int64),
-        links=(Link("0 -> 1", "nic"), Link("1 -> 0", "nic")),
-        hosts=(0, 1),
-        router=lambda src, dst: () if src == dst else (src,),
+        bandwidth_bytes_per_s=np.full(3, 1e9),
+        latency_ps=np.zeros(3, dtype=np.int64),
+        links=(Link("0 -> 1", "nic"), Link("1 -> 2", "nic"), Link("2 -> 0", "nic")),
+        hosts=(0, 1, 2),
+        router=lambda src, dst: tuple(range(src, dst)) if src <= dst else (2,),
     )
-    graph = concatenate([(line(0, 1, range(1)), [()])], [(0, 1)])
+    chain = concatenate([(line(0, 1, range(10)), [()]), (line(1, 2, range(10)), [()])], [(0,), (1,), (2,)])
+    around = ring((0, 1, 2), (range(10), range(10), range(10)), rounds=4, add_rounds=2)
     with announced() as passed_s:
         network = backend.open(fabric, 0)
-        for handle in (network.submit(graph), network.submit(graph)):
-            network.release(handle, 0, 0)
+        for handle in (network.submit(chain), network.submit(chain)):
+            for party in range(3):
+                network.release(handle, party, party)
         while network.advance(None):
             pass
-        network.solo(graph)
+        network.solo(concatenate([(around, [(), (), ()])], [(0, 1, 2)]))
+        network.stats()
         return passed_s()
 
 
@@ -65,19 +69,23 @@ def warm_packets(settings: Settings) -> float:
 @contextmanager
 def announced() -> Iterator[Callable[[], float]]:
     """Say so if the packet simulation is being compiled, which takes a while; how many seconds have passed."""
-    started_s = time.perf_counter()
-    from xsim.sim.kernels.packet import run
+    started_s, before, over = time.perf_counter(), _compiled(), threading.Event()
 
     def watch() -> None:
-        stats: Any = getattr(run, "stats", None)  # absent where numba is told not to compile
-        while stats is not None and not over.wait(QUIET_S):
-            if stats.cache_misses:
+        while not over.wait(QUIET_S):
+            if _compiled() > before:
                 tell("compiling the packet simulation, once")
                 return
 
-    over = threading.Event()
     threading.Thread(target=watch, daemon=True).start()
     try:
         yield lambda: time.perf_counter() - started_s
     finally:
         over.set()
+
+
+def _compiled() -> int:
+    """How often the kernel of packets was compiled in this process, or is being compiled; 0 if it is not loaded."""
+    kernel: Any = getattr(sys.modules.get("xsim.sim.kernels.packet"), "run", None)
+    stats = getattr(kernel, "stats", None)  # absent where numba is told not to compile
+    return sum(stats.cache_misses.values()) if stats else 0

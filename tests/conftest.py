@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.account_checker import check_account
+from tests.packet_checker import checked_totals
 from xsim.account import Account, account
 from xsim.plan.workload import Workload
 from xsim.sim.timeline import Timeline
@@ -31,13 +32,17 @@ def reference_data() -> Path:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def every_account_is_checked() -> Iterator[None]:
-    """Whatever experiment a test runs, here or in a process that it starts, its account is computed a second time."""
+def every_run_is_checked() -> Iterator[None]:
+    """Whatever experiment a test runs, here or in a process that it starts, its account is computed a second time.
+
+    And whatever packet network is asked for its statistics has nothing left over at its end.
+    """
 
     def checked(workload: Workload, timeline: Timeline) -> Account:
         return check_account(workload, timeline, account(workload, timeline))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("xsim.experiment.account", checked)
+        patch.setattr("xsim.sim.packets.instances.Instances.totals", checked_totals)
         patch.setenv("PYTHONPATH", str(Path(__file__).parent / "checked"), prepend=os.pathsep)
         yield

@@ -16,7 +16,7 @@ from xsim.spec.codec import from_plain
 from xsim.spec.library import MEASURED, device_names
 from xsim.spec.scenario import Scenario
 
-IDEAL = Taken("all_reduce", 8, 1, 1000, "Ring", protocol=False)
+IDEAL = Taken("all_reduce", 8, 1, 1000, "ring", protocol=False)
 PRICED = replace(IDEAL, way="ring, ll", protocol=True)
 RINGS = replace(IDEAL, way=NOT_SUMMED)
 

@@ -9,7 +9,7 @@ import pytest
 
 from xsim import families
 from xsim.errors import SpecError
-from xsim.families import FAMILIES, INSIDE, build, defaults, member, names, plain
+from xsim.families import FAMILIES, INSIDE, build, defaults, member, members, name_of, names, plain
 from xsim.plan import reshard
 
 GOOD = """
@@ -179,3 +179,10 @@ def test_every_member_keeps_the_rules(family: str) -> None:
 def test_a_wrong_node_is_refused(node: dict[str, object], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         build("reshard", node)
+
+
+def test_every_member_knows_the_name_of_its_option() -> None:
+    for family in FAMILIES:
+        for name, cls in members(family):
+            assert name_of(family, cls()) == name
+    assert name_of("collective", 3) == "int"

@@ -11,6 +11,7 @@ from tests.test_experiment import SMALL
 from xsim.errors import SpecError
 from xsim.experiment import Experiment, run
 from xsim.families import build
+from xsim.spec.scenario import check_deployment
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,19 @@ def test_a_strategy_that_best_cannot_have_is_named_by_its_place() -> None:
 
     with pytest.raises(SpecError, match=re.escape("reshard.among[1] = 'lcmm': there is no such option; did you mean")):
         run(Experiment(scenario=SMALL, memory="report", reshard=reshard))
+
+
+def test_embedding_and_head_may_be_written_or_not() -> None:
+    plan = SMALL.deployment
+    assert plan is not None
+    complete = check_deployment(plan, SMALL)
+    last = SMALL.model.layers + 1
+
+    assert complete.replicas[0].layers == range(last + 1)
+    assert check_deployment(complete, SMALL) == complete
+    first, *others = complete.replicas
+    *before, stage = first.stages
+    beyond = replace(stage, layers=(range(stage.layers[0].start, last + 2),))
+    wrong = replace(complete, replicas=(replace(first, stages=(*before, beyond)), *others))
+    with pytest.raises(SpecError, match=f"its last stage ends at layer {last + 1}, the model has {last - 1}"):
+        check_deployment(wrong, SMALL)

@@ -9,7 +9,6 @@ of no other.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import difflib
 import importlib
@@ -35,6 +34,7 @@ __all__ = [
     "filled",
     "member",
     "members",
+    "name_of",
     "names",
     "package",
     "plain",
@@ -66,6 +66,8 @@ _CONTRACTS: Mapping[str, str] = {
     "background": "xsim.sim.contracts:Background",
     "congestion": "xsim.sim.contracts:CongestionControl",
 }
+
+NOTHING: Mapping[str, object] = {}
 
 T = TypeVar("T")
 
@@ -115,6 +117,17 @@ def members(family: str) -> Iterator[tuple[str, type]]:
         yield name, member(family, name)
 
 
+def name_of(family: str, value: object) -> str:
+    """The option name of a member of ``family``; that of its class if no option makes one."""
+    cls = type(value)
+    own = f"{_PACKAGES[family]}."
+    if cls.__module__.startswith(own):
+        return cls.__module__.removeprefix(own)
+    made = f"{cls.__module__}:{cls.__qualname__}"
+    others = (entry.name for entry in metadata.entry_points(group=f"xsim.{family}") if entry.value == made)
+    return next(others, cls.__name__)
+
+
 def defaults(cls: type) -> dict[str, object]:
     """The options of a member with the values that they have unless told otherwise."""
     return plain(cls())
@@ -126,7 +139,7 @@ def plain(instance: Any) -> dict[str, object]:
     found = {field.name: getattr(instance, field.name) for field in dataclasses.fields(instance)}
     for key, value in found.items():
         if key in INSIDE:
-            found[key] = {"name": _name(key, type(value)), **plain(value)}
+            found[key] = {"name": name_of(key, value), **plain(value)}
         elif hints[key] is float:
             found[key] = float(value)
     return found
@@ -144,25 +157,28 @@ def build(family: str, node: Mapping[str, object]) -> Any:
     return filled(cls, family, str(node["name"]), {key: value for key, value in node.items() if key != "name"})
 
 
-def filled(cls: type[T], family: str, name: str, options: Mapping[str, object], kept: Sequence[str] = ()) -> T:
+def filled(
+    cls: type[T], family: str, name: str, options: Mapping[str, object], fixed: Mapping[str, object] = NOTHING
+) -> T:
     """A value of the dataclass ``cls`` with these fields, called ``name`` of ``family`` in messages.
 
     Args:
-        kept: Fields that are no options.
+        fixed: Fields that are no options, and their values.
 
     Raises:
         SpecError: An unknown option, or a value of the wrong type.
     """
     hints = typing.get_type_hints(cls)
-    fields = [field.name for field in dataclasses.fields(cls) if field.name not in kept]  # type: ignore[arg-type]
+    fields = [field.name for field in dataclasses.fields(cls) if field.name not in fixed]  # type: ignore[arg-type]
     for key, value in options.items():
         if key not in fields:
             offered = ", ".join(fields) or "nothing"
             raise SpecError(f"{family}.{key}", value, f"{name} has no such option", f"it takes {offered}")
         if key not in INSIDE and not _fits(value, hints[key]):
-            raise SpecError(f"{family}.{key}", value, "this option does not take it", _wanted(hints[key]))
+            usual = next(field.default for field in dataclasses.fields(cls) if field.name == key)  # type: ignore[arg-type]
+            raise SpecError(f"{family}.{key}", value, "this option does not take it", _wanted(hints[key], usual))
     try:
-        return cls(**{key: _taken(key, value) for key, value in options.items()})
+        return cls(**{key: _taken(key, value) for key, value in options.items()}, **fixed)
     except SpecError as error:
         raise error.under(family) from None
 
@@ -176,15 +192,6 @@ def _taken(key: str, value: object) -> object:
             raise SpecError(key, value, "it names no option", f"write one of {offered}, or {{name: ..., option: ...}}")
         return build(key, node)
     return tuple(value) if isinstance(value, list) else value
-
-
-def _name(family: str, cls: type) -> str:
-    """The option name of a member."""
-    for name in names(family):
-        with contextlib.suppress(SpecError):  # a broken file is not the one
-            if member(family, name) is cls:
-                return name
-    raise SpecError(family, cls.__name__, "it is no member", f"choose one of {', '.join(names(family))}")
 
 
 class Members:
@@ -207,8 +214,8 @@ class Members:
         return build("collective", {"name": name, **options})
 
 
-def _wanted(hint: object) -> str:
-    """What to write for an option of the type ``hint``."""
+def _wanted(hint: object, usual: object = None) -> str:
+    """What to write for an option of the type ``hint``, whose default is ``usual``."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return f"choose one of {', '.join(map(str, parts))}"
@@ -216,6 +223,8 @@ def _wanted(hint: object) -> str:
         return f"write a list, [..., ...]; of its items: {_wanted(parts[0])}"
     if parts:
         return "or ".join(_wanted(part) for part in parts if part is not type(None)) + ", or null"
+    if hint is str and isinstance(usual, str) and usual:
+        return f"write text, such as {usual}"
     return f"write a value of type {getattr(hint, '__name__', hint)}"
 
 

@@ -1,8 +1,9 @@
-"""Every Python process that finds this folder first on its path has its time accounts computed a second time.
+"""Every Python process that finds this folder first on its path has its time accounts computed a second time, and
+its packet networks looked at when they end.
 
 That is how commands that a test starts, and their Ray actors, are checked like what a test runs itself: Python imports
 a module of this name when it starts (https://docs.python.org/3/library/site.html). Nothing else is imported before the
-process asks for ``xsim.experiment``.
+process asks for ``xsim.experiment`` or the packets.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ LOG = "XSIM_CHECKED_LOG"  # a file: a line per experiment that was checked
 
 
 class _Watched(importlib.abc.Loader):
-    """Loads ``xsim.experiment``, then puts the check in."""
+    """Loads a module, then puts the check in."""
 
     def __init__(self, loader: importlib.abc.Loader) -> None:
         self.loader = loader
 
     def exec_module(self, module: ModuleType) -> None:
         self.loader.exec_module(module)
-        module.__dict__["account"] = _checked_account(module.__dict__["account"])
+        _CHECKS[module.__name__](module)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != "xsim.experiment":
+        if fullname not in _CHECKS:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
@@ -43,13 +44,29 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-def _checked_account(account: Callable[..., Any]) -> Callable[..., Any]:
+def _check_accounts(module: ModuleType) -> None:
+    module.__dict__["account"] = _checked_account(module.__dict__["account"])
+
+
+def _check_packets(module: ModuleType) -> None:
+    module.__dict__["Instances"].totals = _tests("packet_checker").checked_totals
+
+
+_CHECKS = {"xsim.experiment": _check_accounts, "xsim.sim.packets.instances": _check_packets}
+
+
+def _tests(name: str) -> ModuleType:
+    """A module of the tests."""
     root = str(Path(__file__).parents[2])
     sys.path.insert(0, root)
     try:
-        checker = importlib.import_module("tests.account_checker")
+        return importlib.import_module(f"tests.{name}")
     finally:
         sys.path.remove(root)
+
+
+def _checked_account(account: Callable[..., Any]) -> Callable[..., Any]:
+    checker = _tests("account_checker")
 
     def checked(workload: object, timeline: object) -> Any:
         found = checker.check_account(workload, timeline, account(workload, timeline))

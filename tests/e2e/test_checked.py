@@ -34,3 +34,23 @@ def test_a_wrong_account_fails_the_command(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert "the account says" in done.stdout + done.stderr
+
+
+def test_a_packet_network_with_something_left_over_fails_the_command(tmp_path: Path) -> None:
+    spoilt = (
+        "from xsim.sim.kernels import packet_columns as k\n"
+        "from tests.sim.traffic import point_to_point, star\n"
+        "from xsim.sim.network.packet import Packet\n"
+        "network = Packet().open(star(2), 0)\n"
+        "network.release(network.submit(point_to_point((0, 1, 9))), 0, 0)\n"
+        "network.advance(None)\n"
+        "network.stats()\n"
+        "network._instances._engine.links[0, k.BACKLOG] = 1\n"
+        "network.stats()\n"
+    )
+    root = Path(__file__).parents[2]
+
+    done = subprocess.run([sys.executable, "-c", spoilt], cwd=root, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert "a buffer is not empty" in done.stderr

@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_refused(old: str, new: str, message: str) -> None:
 
     with pytest.raises(SpecError, match=re.escape(message)) as found:
         File(text=text).build(PAIR)
-    assert found.value.field.removeprefix("topology.").startswith("text")
+    assert found.value.field.removeprefix("topology.").startswith("path")
 
 
 def test_no_file_is_refused() -> None:

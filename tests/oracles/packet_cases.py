@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.oracles.packet_values import Flow
 from xsim.fabric.graph import Cable, Graph
 
-__all__ = ["line", "one_way", "ring_of_switches", "traffic", "two_on_each_cable"]
+__all__ = ["all_ways", "line", "one_way", "ring_of_switches", "traffic", "two_on_each_cable"]
 
 BANDWIDTHS = st.sampled_from([25 * 10**9, 40 * 10**9, 100 * 10**9, 400 * 10**9])
 DELAYS_PS = st.sampled_from([0, 1, 500_000, 1_000_000, 3_333_333])
@@ -31,14 +31,21 @@ def one_way(graph: Graph, src: int, dst: int, choice: int = 0) -> tuple[int, ...
     return tuple(links)
 
 
+def all_ways(graph: Graph, src: int, dst: int) -> tuple[tuple[int, ...], ...]:
+    """Links of each of the shortest paths."""
+    if src == dst:
+        return ((),)
+    return tuple(sorted((hop.link, *way) for hop in graph.next_hops(src, dst) for way in all_ways(graph, hop.end, dst)))
+
+
 @st.composite
 def traffic(draw: st.DrawFn, losses: Sequence[float] = (0.0,)) -> tuple[Graph, list[Flow]]:
-    """Up to 9 flows, some behind others, to two of the hosts on leaves that one or two spines join; links unlike.
+    """Up to 9 flows, some behind others, to two of the hosts on leaves that up to three spines join; links unlike.
 
     Args:
         losses: Of these one for each cable.
     """
-    spines, leaves, hosts = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.integers(2, 6))
+    spines, leaves, hosts = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(2, 6))
     vertices = hosts + leaves + spines
     joins = [(host, hosts + host % leaves) for host in range(hosts)]
     joins += [(hosts + leaf, hosts + leaves + spine) for leaf in range(leaves) for spine in range(spines)]
@@ -51,8 +58,8 @@ def traffic(draw: st.DrawFn, losses: Sequence[float] = (0.0,)) -> tuple[Graph, l
         size_bytes = draw(st.one_of(st.integers(0, 3), st.integers(1, 25_000), st.integers(20_000, 25_000)))
         start_ps = draw(st.sampled_from([0, 0, 0, 1_000, 7_654_321]))
         after = draw(st.sampled_from([-1, -1, number - 1]))
-        there, back = (one_way(graph, a, b, draw(st.integers(0, 1))) for a, b in ((src, dst), (dst, src)))
-        flows.append(Flow(src, dst, size_bytes, start_ps, after, there, back))
+        there, back = (one_way(graph, a, b, draw(st.integers(0, 2))) for a, b in ((src, dst), (dst, src)))
+        flows.append(Flow(src, dst, size_bytes, start_ps, after, there, back, ways=all_ways(graph, src, dst)))
     return graph, flows
 
 

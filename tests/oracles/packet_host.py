@@ -10,6 +10,7 @@ from typing import Protocol
 from tests.oracles.packet_clock import Call, Clock
 from tests.oracles.packet_port import Kind, Packet, Port, Stamp
 from tests.oracles.packet_values import Flow, PacketSettings
+from tests.oracles.packet_ways import Spray
 
 __all__ = ["Congestion", "Control", "GaveUpError", "Receiver", "Sender", "Turns"]
 
@@ -54,7 +55,9 @@ class Sender:
         clock: Clock,
         turns: Turns,
         congestion: Congestion,
+        spray: Spray | None = None,
     ) -> None:
+        self.spray = spray
         self.number, self.flow, self.window_bytes = number, flow, window_bytes
         self.settings, self.clock, self.turns = settings, clock, turns
         self.rate = self.line_rate = turns.port.bits_per_s
@@ -96,7 +99,9 @@ class Sender:
         settings, now = self.settings, self.clock.now
         payload = min(self.payload_bytes, self.bytes_left)
         size = self.next_size
-        packet = Packet(Kind.DATA, size, self.number, self.next_byte, payload, deque(self.flow.path[1:]), sent=now)
+        way = self.spray.next() if self.spray else self.flow.path
+        packet = Packet(Kind.DATA, size, self.number, self.next_byte, payload, deque(way[1:]), sent=now)
+        packet.taken.append(way[0])
         self.next_byte += payload
         self._pass_over()
         self.last_size = size

@@ -17,6 +17,7 @@ from tests.oracles.packet_host import Congestion, Receiver, Sender, Turns, ack_s
 from tests.oracles.packet_port import Kind, Packet, Port
 from tests.oracles.packet_switch import Switch
 from tests.oracles.packet_values import Flow, Outcome, PacketSettings, round_trip
+from tests.oracles.packet_ways import Spray, Steering
 from xsim.fabric.graph import Cable, Graph
 
 __all__ = ["StuckError", "simulate"]
@@ -65,6 +66,8 @@ class _Network:
         self.ports: list[Port] = []
         self._wire_up()
         self._senders: dict[int, Sender] = {}
+        self._steering = Steering(self._wait)
+        self._by_start = sorted(flows, key=lambda flow: (flow.after >= 0, flow.start_ps))
         self._receivers = [Receiver(flow.size_bytes, settings) for flow in flows]
         self._ack_size = ack_size(settings, congestion)
         self._started: Counter[tuple[int, int]] = Counter()
@@ -111,7 +114,7 @@ class _Network:
         nics = [self.ports[hop.link].bits_per_s for host in graph.hosts for hop in graph.leaving(host)]
         for vertex in graph.switches:
             ports = {hop.link: self.ports[hop.link] for hop in graph.leaving(vertex)}
-            self._switches[vertex] = Switch(self._settings, self.clock, ports, max(nics, default=1))
+            self._switches[vertex] = Switch(vertex, self._settings, self.clock, ports, max(nics, default=1))
 
     def _port(self, link: int, cable: Cable, of_switch: bool, end: int, dice: Dice) -> Port:
         def deliver(packet: Packet) -> None:
@@ -130,6 +133,8 @@ class _Network:
         if packet.kind in (Kind.PAUSE, Kind.RESUME):
             self.ports[link ^ 1].pause(packet.kind is Kind.PAUSE)
         elif packet.way:
+            if packet.kind is Kind.DATA and self._settings.routing == "adaptive":
+                self._steering.choose(packet, self._flows[packet.flow].ways, self.ports[link].dice)
             self._switches[end].forward(packet, link, self.ports[link])
         elif packet.kind is Kind.DATA:
             self.ports[link].leave(packet.size)
@@ -157,8 +162,22 @@ class _Network:
             return
         turns = self._turns[flow.path[0]]
         window = self._window(flow)
-        self._senders[number] = Sender(number, flow, window, self._settings, self.clock, turns, self._congestion)
+        spray = self._spray(flow) if self._settings.routing == "spray" else None
+        self._senders[number] = Sender(number, flow, window, self._settings, self.clock, turns, self._congestion, spray)
         turns.join(self._senders[number])
+
+    def _spray(self, flow: Flow) -> Spray:
+        same = [other for other in self._by_start if (other.src, other.dst) == (flow.src, flow.dst)]
+        earlier = next(place for place, other in enumerate(same) if other is flow)
+        return Spray(flow, earlier, self._settings.seed)
+
+    def _wait(self, link: int) -> float:
+        """How long its queue takes, packets on the wire not counted; in any unit."""
+        return self._switches[self._start_of(link)].queues[link].packet_bytes / self.ports[link].bits_per_s
+
+    def _start_of(self, link: int) -> int:
+        cable = self._graph.cables[link // 2]
+        return cable.b if link % 2 else cable.a
 
     def _window(self, flow: Flow) -> int | None:
         if self._settings.window_bytes == "path":

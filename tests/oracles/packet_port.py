@@ -44,6 +44,7 @@ class Packet:
     way: Directed links that are still ahead of it.
     came_by: The link by which it came to the switch that holds it.
     marked: Met congestion; an acknowledgement repeats what the data packet met, and its stamps and time of sending.
+    taken: Links that it has taken, the present one last.
     came: Of an acknowledgement, the first byte of the packet that it is for.
     """
 
@@ -58,6 +59,7 @@ class Packet:
     sent: int = 0
     stamps: list[Stamp] = field(default_factory=list)
     came: int = -1
+    taken: list[int] = field(default_factory=list)
 
 
 class Port:

@@ -48,12 +48,16 @@ class Switch:
     ingress reaches that share or its headroom, a resume frame when the headroom is empty and the share 3072 bytes away.
     """
 
-    def __init__(self, settings: PacketSettings, clock: Clock, ports: Mapping[int, Port], fastest_nic: int) -> None:
+    def __init__(
+        self, vertex: int, settings: PacketSettings, clock: Clock, ports: Mapping[int, Port], fastest_nic: int
+    ) -> None:
         """``ports`` by the links out of it; the links into it are their other directions."""
         self._settings, self._clock, self._ports = settings, clock, ports
+        self._speaks = vertex not in settings.mute
         self.queues = {link: SwitchQueue() for link in ports}
         self._headroom = {
             link ^ 1: port.bits_per_s * port.delay * settings.tick_ps // (8 * 10**12) * settings.headroom
+            + settings.headroom_bytes
             for link, port in ports.items()
         }
         self._pool = settings.buffer_bytes - sum(self._headroom.values()) - settings.reserve_bytes * len(ports)
@@ -70,6 +74,7 @@ class Switch:
         """Account, then pause, then queue, then send: all at the instant of the arrival."""
         packet.came_by = came_by
         out = packet.way.popleft()
+        packet.taken.append(out)
         self._senders[came_by] = sender
         if sender.by_credit:
             self._kept[came_by] += packet.size
@@ -147,7 +152,7 @@ class Switch:
 
     def _must_pause(self, link: int) -> bool:
         full = self._over[link] > 0 or self._above_reserve(link) >= self._share(link)
-        return self._settings.pfc and not self._pausing[link] and full
+        return self._settings.pfc and self._speaks and not self._pausing[link] and full
 
     def _may_resume(self, link: int) -> bool:
         if not self._pausing[link] or self._over[link]:
@@ -162,7 +167,7 @@ class Switch:
 
     def _marks(self, port: Port, left: int) -> bool:
         marking = self._marking[port.link]
-        if marking is None or left <= marking.kmin_bytes:
+        if not self._speaks or marking is None or left <= marking.kmin_bytes:
             return False
         if left > marking.kmax_bytes:
             return True

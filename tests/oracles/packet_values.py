@@ -22,6 +22,7 @@ class Flow:
         back: Directed links of its acknowledgements, not empty.
         payload_bytes, header_bytes: Of its packets, if they are not like those of others.
         answered: Whether it has acknowledgements, and congestion control.
+        ways: Paths that are as good as ``path``, itself among them, sorted, all with the same first link.
     """
 
     src: int
@@ -34,6 +35,7 @@ class Flow:
     payload_bytes: int | None = None
     header_bytes: int | None = None
     answered: bool = True
+    ways: tuple[tuple[int, ...], ...] = ()
 
 
 class Marking(NamedTuple):
@@ -56,9 +58,11 @@ class PacketSettings:
         header_bytes: Of each data packet, beside its payload and what its congestion control adds.
         ack_bytes: Least size of an acknowledgement.
         ack_every: A receiver acknowledges when so many bytes are new to the sender, and the last byte always.
-        headroom: Bytes kept per port for what is under way when it pauses: so many times bandwidth times delay.
+        headroom, headroom_bytes: Kept per port for what is under way when it pauses: so many times bandwidth times
+            delay, and so many bytes.
         credit: Of directed links that work by credit the bytes of the buffer at their end; what comes over the others
             is in the memory of the switch.
+        mute: Switches that pause nobody and mark nothing.
         marking: By the bit/s of a port; one that is not listed takes that of the next slower, or of the slowest.
         window_bytes: Most that a flow at line rate has in flight: "path" is what its own path holds at the rate of its
             slowest link in one round trip without queues; None is unlimited.
@@ -66,6 +70,7 @@ class PacketSettings:
         round_trip_ps: What congestion control takes for the round trip time without queues.
         routes_by_start: Flows of one pair of hosts take their paths in the order in which they start, not in which they
             are listed: the reference numbers source ports so.
+        routing: Each packet of a flow takes its ``path``; or its ``ways`` by turns; or that which the switches choose.
         selective: A receiver keeps what comes early and acknowledges each packet by itself; it never asks.
         ahead_packets: Then a sender has no more packets than this under way, from its first unacknowledged byte on.
         nack_interval_ps: A receiver asks for the same missing byte not more often than this.
@@ -84,14 +89,17 @@ class PacketSettings:
     ack_every: int = 1
     pfc: bool = True
     credit: Mapping[int, int] = field(default_factory=dict)
+    mute: frozenset[int] = frozenset()
     buffer_bytes: int = 32 << 20
     reserve_bytes: int = 4096
     headroom: int = 3
+    headroom_bytes: int = 0
     marking: Mapping[int, Marking] = field(default_factory=dict)
     window_bytes: int | Literal["path"] | None = None
     window_follows_rate: bool = False
     round_trip_ps: int = 0
     routes_by_start: bool = True
+    routing: Literal["path", "spray", "adaptive"] = "path"
     selective: bool = False
     ahead_packets: int = 4096
     nack_interval_ps: int = 500_000_000

@@ -15,6 +15,7 @@ from runners.store import row_of
 from runners.worker import simulate
 
 PACKET_US = 9048 / 12_500
+PAGE = (Path(__file__).parents[2] / "docs" / "packet_vs_flow.md").read_text()
 
 
 @cache
@@ -75,6 +76,9 @@ def test_growth_is_shown_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture
     path = draw(lines, tmp_path / "figures" / "scaling.png")
 
     shown = capsys.readouterr().out
+    times = [line for line in shown.partition("wall time")[0].splitlines() if line.startswith("|")]
+    assert [line for line in times if line not in PAGE.splitlines()] == []
+    assert "python -m analysis.scaling outputs/packet_vs_flow\n" in PAGE
     assert shown.count("| packet, model.layers=4 |") == 2
     assert shown.index("training time [us]") < shown.index("wall time [s]")
     assert path.stat().st_size > 10_000

@@ -63,6 +63,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("seed=99999999999999999999999", "it is too large for a column of results; write at most 9223372036854775807"),
         ("timeout_s=nan", "timeout_s = nan: it is no positive time"),
         ("timeout_s=inf", "timeout_s = inf: it is no positive time"),
+        ("seed=${oc.env:UID}", "seed = '${oc.env:UID}': a config computes nothing and reads no environment; write the"),
+        ("out=a${oc.env:HOME}", "out = 'a${oc.env:HOME}': a config computes nothing"),
+        ("+model.x=[1,'${now:%S}']", "model.x[1] = '${now:%S}': a config computes nothing"),
+        ("topology=two_datacenters topology.wan_bandwidth=400", "does not take it; write text, such as 1.6Tbps"),
+        ("deployment.bogus=1", "it has name, replicas, blocking_sends, bucket, serial_sync, tp_overlap, zero\n"),
+        ("cluster.hosts.0.nics=1", "did you mean nic? it has devices, nic; a plus before the key adds scale_up,"),
+        ("cluster.hosts.0.count=2", "cluster.hosts.0.count = 2: cluster.hosts.0 does not have it yet; write +"),
+        ("ray.bogus=1", "ray.bogus = 1: there is no such key; it has address\n"),
         ("~out", "~out = '': it cannot be removed; set it"),
         ("~seed", "~seed = '': it cannot be removed; set it"),
         ("cluster=fig4 cluster=gpt3_1024", "cluster = 'gpt3_1024': it is set twice"),
@@ -166,6 +174,22 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
     assert (row["cluster"], row["deployment"], row["status"]) == ("fig4", "fig4_7b", "ok")
 
 
+def test_a_run_of_packets_shows_what_links_and_queues_did(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import pyarrow.parquet as pq
+
+    small = ["cluster=nodes_100g", "model=gradient_1mb", "compute=free", "planner=uniform", "planner.tp=1", "batch=8"]
+    assert run.main([*small, "network=packet", "network.sample=1us", "out=here"]) == 0
+
+    (detail,) = (folder / "here" / "run" / "detail").iterdir()
+    figure = detail / "figures" / "queues.png"
+    assert f"Queues and rates of links over time: {figure}\n" in capsys.readouterr().out
+    assert figure.is_file()
+    links, queues = (pq.read_table(detail / f"{name}.parquet") for name in ("links", "queues"))
+    assert sum(links["sent_bytes"].to_pylist()) == sum(queues["sent_bytes"].to_pylist())
+    assert sum(links["sent_bytes"].to_pylist()) > sum(links["carried_bytes"].to_pylist()) > 0
+    assert links.schema.field("paused_ps").metadata[b"unit"] == b"ps"
+
+
 def test_dry_run_lists_the_points_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["+grid=hetero_llama", "model=llama2_7b", "network=analytic", "reshard=lcm", "batch=24", "dry_run=true"]
 
@@ -184,6 +208,21 @@ def test_dry_run_tells_what_does_not_fit(capsys: pytest.CaptureFixture[str]) -> 
     first, _, third = capsys.readouterr().out.splitlines()
     assert first.startswith("fig4/llama2_13b/fig4_13b/one_f_one_b/lcm/flow/s0  does_not_fit: rank 5 (a100_40")
     assert "(memory is known when it is planned)" in third
+
+
+def test_dry_run_tells_what_the_run_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    """Points that differ in what contradicts are told apart."""
+    assert run.main(["topology=file", "dry_run=true"]) == 2
+    assert run.main(["+experiment=fig4_13b", "dry_run=true"]) == 2
+    assert run.main(["+experiment=fig4_13b", "memory=report", "dry_run=true"]) == 0
+    assert sweep.main(["batch=24,48", "dry_run=true"]) == 0
+
+    file, enforced, reported, fine, other = capsys.readouterr().out.splitlines()
+    assert "invalid: topology.path = '': it names no topology; name a file that holds one" in file
+    assert "  does_not_fit: " in enforced
+    assert "  simulated, but does not fit: " in reported
+    assert "/flow/s0  [" in fine
+    assert "/flow/b48/s0  invalid: batch = 48: the deployment trains 24 samples" in other
 
 
 def test_dry_run_tells_what_a_schedule_refuses(capsys: pytest.CaptureFixture[str]) -> None:

@@ -176,9 +176,11 @@ def test_a_long_replay_of_packets_says_how_far_it_is(
 def test_compiling_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Once, and only where something is compiled."""
     monkeypatch.setattr(runners.warm, "QUIET_S", 0.001)
-    for misses in ({}, {"signature": 1}):
-        monkeypatch.setattr("xsim.sim.kernels.packet.run", Mock(stats=Mock(cache_misses=misses)))
+    misses = {"before": 1}
+    monkeypatch.setattr("xsim.sim.kernels.packet.run", Mock(stats=Mock(cache_misses=misses)))
+    for found in ({}, {"signature": 1}, {}):
         with runners.warm.announced() as passed_s:
+            misses |= found
             time.sleep(0.1)
         assert passed_s() >= 0.1
 
@@ -266,6 +268,20 @@ def test_a_long_replay_says_how_far_it_is(
             ["topology=net", "flows=ring", "congestion=dcqcn", "congestion.step_mbps=-5"],
             "error: congestion.step_mbps = -5: it is negative; choose at least 0",
         ),
+        (["topology=net", "flows=ring", "network.retry_ps=9"], "error: network.retry_ps = 9: it is less than a tick"),
+        (["topology=net", "flows=ring", "header=0"], "error: header = 0: it is not positive; choose at least 1"),
+        (
+            ["topology=net", "flows=ring", "network.buffer_bytes=1"],
+            "error: network.buffer_bytes = 1: a switch holds at",
+        ),
+        (
+            ["topology=net", "flows=ring", "network.buffer_bytes=9000"],
+            "error: network.buffer_bytes = 9000: the ports of switch 3 alone keep more, as their headroom and reserve;",
+        ),
+        (
+            ["topology=net", "flows=ring", "payload=9000", "network.credit_bytes=9000"],
+            "error: network.credit_bytes = 9000: a packet would never have room; choose at least 9048",
+        ),
         (
             ["topology=net", "flows=ring", "network.flow_control=pfc"],
             "error: network.flow_control = 'pfc': this option does not",
@@ -275,7 +291,7 @@ def test_a_long_replay_says_how_far_it_is(
         (["topology=net", "flows=ring", "network=flow", "exact=true"], "error: exact = 'true': network=flow knows no"),
         (
             ["topology=lossy", "flows=ring"],
-            "error: flows = (1, 2, 3): packets were lost that nobody asks for again; set",
+            "error: flows = (1,): packets were lost that nobody asks for again, on 0->3, ",
         ),
         (["topology=tree", "flows=barrier"], "error: barrier flow 3 = 'after 2 others': among packets, a flow waits"),
         (
@@ -342,3 +358,13 @@ def test_the_help_lists_all_keys(capsys: pytest.CaptureFixture[str]) -> None:
     for key in ("topology", "flows", "out", "format", "network", "payload", "header", "seed", "congestion", "exact"):
         assert f"\n  {key}: " in shown
     assert "network.reuse=true" in shown
+
+
+def test_packets_take_the_paths_that_they_are_told_to(tmp_path: Path) -> None:
+    """Both flows leave the first leaf by one spine, or share two."""
+    flows = "1 0 2 100000 0 -1\n2 1 3 100000 0 -1\n"
+
+    hashed = replayed(tmp_path, TREE, flows, "completion=receiver")
+    spread = replayed(tmp_path, TREE, flows, "network.routing=spray", "completion=receiver")
+
+    assert [int(float(row["fct_ns"])) for row in spread] < [int(float(row["fct_ns"])) for row in hashed]

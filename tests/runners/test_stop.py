@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import time
+from contextlib import closing
 
 import pytest
 
 from analysis.command import Stopped, exits
-from runners.stop import Stop, ours, stoppable
+from runners.stop import Beside, Stop, stoppable
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -34,28 +37,37 @@ def test_an_interruption_that_another_program_renames_keeps_its_code() -> None:
     assert caught.value.code == 143
 
 
-def test_handlers_outlast_what_replaces_them() -> None:
-    with stoppable() as stop:
-        with ours():
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        with pytest.raises(Stopped):
+def test_a_signal_during_work_beside_is_answered_when_the_work_is_done() -> None:
+    """Whatever handler the work may have put in place, in C as Ray's start does, or by its end."""
+    sigaction = ctypes.CDLL(None).signal
+    done = list[str]()
+
+    def work() -> str:
+        for name in ("first", "second"):
+            sigaction(signal.SIGTERM, 0)  # SIG_DFL: the next one would kill
+            time.sleep(0.3)
             os.kill(os.getpid(), signal.SIGTERM)
-    assert stop.code == 143
+            time.sleep(0.3)
+            done.append(name)
+        return "unused"
 
-
-def test_a_signal_that_another_program_turned_into_an_exit_is_noted() -> None:
-    def leaves(_number: int, _frame: object) -> None:
-        raise SystemExit(1)
-
-    def starts() -> None:
-        with ours():
-            signal.signal(signal.SIGTERM, leaves)
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    with stoppable() as stop:
+    with stoppable() as stop, closing(Beside()) as beside:
         with pytest.raises(Stopped):
-            starts()
-        assert stop.code == 143  # whoever catches what was raised can still ask
+            beside(work)
+        assert beside(lambda: 7) == 7
+        assert done == ["first", "second"]
+    assert stop == Stop(143)
+
+
+def test_work_beside_returns_or_raises_as_it_would_here() -> None:
+    def fails() -> None:
+        raise OSError(28, "No space left on device")
+
+    with closing(Beside()) as beside:
+        assert beside(lambda: 7) == 7
+        with pytest.raises(OSError, match="No space left"):
+            beside(fails)
+        assert beside(lambda: "again") == "again"
 
 
 def test_the_exit_code_is_the_signal_s() -> None:

@@ -10,6 +10,7 @@ from runners import run
 from runners.cli import read_command
 from runners.options import CONF
 from runners.points import Point, plan_single
+from runners.user_files import check_user_files
 from tests.examples import load
 from tests.topologies import hpcc_text
 from xsim.errors import SpecError
@@ -64,6 +65,8 @@ def test_what_is_no_plain_yaml_is_refused(
         (b"# @package _global_\nmemroy: report\n", "memroy = 'report': there is no such key; did you mean memory?"),
         (b"# @package _global_\ndefaults: [f]\n", "'+experiment=mine': its defaults lead in a circle"),
         (b"# @package _global_\ndefaults: 3\n", "Invalid defaults list in 'experiment/mine'"),
+        (b"# @package _global_\nmemory: ${oc.env:HOME}\n", ".memory = '${oc.env:HOME}': a config computes nothing"),
+        (b"defaults: ['/model: ${oc.env:USER}']\n", ".defaults[0] = '/model: ${oc.env:USER}': a config computes"),
         (b"# @package _global_\nmemory: '${'\n", "no viable alternative at input '${'"),
         (b"# @package _global_\nmemory: ${nope.x}\n", "memory = '${nope.x}': Interpolation key 'nope.x' not found"),
         (b"# @package _global_\ntracking: {url: x}\n", "tracking.url = 'x': there is no such key; did you mean uri?"),
@@ -89,7 +92,7 @@ def test_a_name_belongs_to_one_option(tmp_path: Path) -> None:
     fig4 = (CONF / "cluster" / "fig4.yaml").read_bytes()
     write(mine, "cluster/fig4.yaml", fig4)
     write(mine, "cluster/own.yaml", b"hosts: []\n")
-    other.mkdir()
+    write(other, "cluster/its.yaml", b"hosts: []\n")
     read_command(words, "")
 
     for folder, name, built_in in [
@@ -124,7 +127,7 @@ def test_a_run_is_known_by_what_a_file_holds_not_by_where_it_lies(tmp_path: Path
         (None, "", "topology.path = '.*a.topo': No such file or directory; name a readable file"),
         (b"\xff", "", "topology.path = '.*a.topo': it is no text: invalid start byte at byte 0; save it as UTF-8"),
         (b"3 1 2", "topology.text=x", "topology.text = 'x': topology.path says where it stands; write one of the two"),
-        (b"3 1 x", "", r"topology.text\[line 1\] = 'x': it is no link_num; write a whole number up to 8388608"),
+        (b"3 1 x", "", r"topology.path\[line 1\] = 'x': it is no link_num; write a whole number up to 8388608"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_before_anything_runs(
@@ -134,3 +137,11 @@ def test_a_file_that_cannot_be_used_is_refused_before_anything_runs(
 
     with pytest.raises(SpecError, match=message):
         on_file(path, *[word] * bool(word))
+
+
+def test_a_folder_without_an_option_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "modle").mkdir()
+    (tmp_path / "modle" / "mine.yaml").write_text("name: mine")
+
+    with pytest.raises(SpecError, match="it holds no option of any group; name one with"):
+        check_user_files([tmp_path])

@@ -11,6 +11,8 @@ from tests.oracles.packet_values import Flow
 from tests.sim.test_packets_twin import columns
 from xsim.errors import SpecError
 from xsim.fabric.graph import Cable, Graph
+from xsim.sim.marking import Marking
+from xsim.sim.packets.flows import Flows
 from xsim.sim.packets.replay import Outcome, replay
 from xsim.sim.packets.settings import Settings
 
@@ -59,27 +61,40 @@ def test_a_small_buffer_is_filled_once_per_round_trip(hops: int, room: int, rest
     assert outcome.receiver_end_ps.tolist() == [last_starts_ps + hops * (PACKET_PS + DELAY_PS)]
 
 
-def test_an_incast_is_neither_paused_nor_loses_anything() -> None:
-    senders = 8
+def incast(senders: int, size_bytes: int) -> tuple[Graph, Flows]:
+    """All on one switch, the last of the vertices, and to the host before it."""
     cables = tuple(Cable(host, senders + 1, BITS_PER_S, DELAY_PS) for host in range(senders + 1))
     star = Graph(senders + 2, frozenset({senders + 1}), cables)
-    flows = [
-        Flow(src, senders, 200_000, 0, -1, one_way(star, src, senders), one_way(star, senders, src))
-        for src in range(senders)
-    ]
+    ways = [(one_way(star, src, senders), one_way(star, senders, src)) for src in range(senders)]
+    return star, columns([Flow(src, senders, size_bytes, 0, -1, *both) for src, both in enumerate(ways)])
 
-    outcome = replay(star, columns(flows), Settings(flow_control="credit", ecn={}))
+
+def test_an_incast_is_neither_paused_nor_loses_anything() -> None:
+    outcome = replay(*incast(8, 200_000), Settings(flow_control="credit", ecn={}))
 
     counts = outcome.links
     assert counts.pauses.sum() == counts.drops.sum() == counts.marks.sum() == outcome.go_backs.sum() == 0
-    busy_ps = senders * 200 * PACKET_PS  # the last link never rests
+    busy_ps = 8 * 200 * PACKET_PS  # the last link never rests
     assert outcome.receiver_end_ps.max() == busy_ps + PACKET_PS + 2 * DELAY_PS
+
+
+def test_a_switch_that_is_mute_neither_pauses_nor_marks() -> None:
+    """As the NVSwitches of SimAI: what has no room is lost."""
+    graph, flows = incast(8, 500_000)
+    settings = Settings(buffer_bytes=700_000, ecn={10**9: Marking(0, 0, 1.0)}, retry_ps=10**9)
+
+    talking, mute = replay(graph, flows, settings).links, replay(graph, flows, settings, mute=graph.switches).links
+
+    assert talking.pauses.sum() > 0 < talking.marks.sum()
+    assert not talking.drops.any()
+    assert mute.pauses.sum() == mute.marks.sum() == 0
+    assert mute.drops.sum() > 0
 
 
 def test_switches_that_wait_for_one_another_s_credit_are_named() -> None:
     flows = columns(two_on_each_cable(4, 2_000_000))
 
-    with pytest.raises(SpecError, match=r"they wait for one another: links .* are without credit for good"):
+    with pytest.raises(SpecError, match=r"another: without credit for good are 0->4 .* network.credit_bytes, or"):
         replay(ring_of_switches(4), flows, Settings(flow_control="credit", credit_bytes=2 * PACKET_BYTES))
 
 

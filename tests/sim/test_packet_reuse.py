@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.sim.traffic import Timetable, all_reduce, point_to_point, same_stats, star, timetables
 from xsim.sim.network.packet import Packet
 from xsim.sim.packets import alone
+from xsim.sim.packets.instances import Instances
 
 
 @given(timetable=timetables(), times=st.integers(1, 3))
@@ -29,11 +30,10 @@ def test_reuse_changes_no_number(timetable: Timetable, times: int) -> None:
 @pytest.mark.parametrize(("exact", "expected"), [(False, 1), (True, 3)])
 def test_alike_parts_are_simulated_once(monkeypatch: pytest.MonkeyPatch, exact: bool, expected: int) -> None:
     simulated: list[Any] = []
-    made = alone.Instances
 
-    def counted(*args: Any) -> Any:
+    def counted(*args: Any) -> Instances:
         simulated.append(args)
-        return made(*args)
+        return Instances(*args)
 
     monkeypatch.setattr(alone, "Instances", counted)
     network = Packet(exact=exact).open(star(6), 0)

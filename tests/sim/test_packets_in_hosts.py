@@ -15,7 +15,7 @@ from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.topology.file import File
 from xsim.fabric.topology.one_switch import OneSwitch
-from xsim.families import build
+from xsim.families import build, names
 from xsim.sim.contracts import NetworkStats
 from xsim.sim.network.packet import Packet
 from xsim.spec.cluster import DeviceSlot, NicSpec
@@ -108,7 +108,7 @@ def test_nothing_in_a_host_is_acknowledged() -> None:
     assert between.link_busy_ps[list(fabric.route(2, 0))].all()
 
 
-@pytest.mark.parametrize("congestion", ["none", "dcqcn", "hpcc"])
+@pytest.mark.parametrize("congestion", names("congestion"))
 def test_congestion_control_leaves_what_stays_in_a_host_alone(congestion: str) -> None:
     """Three devices send to the fourth by its one link, which never rests."""
     four = host(DeviceSlot(device=NVLINK, count=4))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 from unittest.mock import patch
@@ -66,12 +67,15 @@ CONTROLS: tuple[tuple[CongestionControl, Callable[[Case, int, int], Congestion]]
     tick_ps=st.sampled_from((1, 1000)),
     payload_bytes=st.sampled_from((256, 1000, 4096)),
     ack_every=st.sampled_from((1, 1, 3000)),
-    buffer_bytes=st.sampled_from((200_000, 400_000, 32 << 20)),
+    pool_bytes=st.sampled_from((0, 100_000, 300_000, 32 << 20)),
+    headroom_packets=st.sampled_from((0, 3)),
     flow_control=st.sampled_from(FLOW_CONTROLS),
     credit_bytes=st.sampled_from((None, 4200, 9000, 20_000)),
     mixed=st.booleans(),
+    muted=st.booleans(),
     retry=st.booleans(),
     receiver=st.sampled_from(("in_order", "selective")),
+    routing=st.sampled_from(("hash", "spray", "adaptive")),
     ahead_packets=st.sampled_from((64, 4096)),
     completion=st.sampled_from(("sender", "receiver")),
     control=st.sampled_from(CONTROLS),
@@ -81,47 +85,57 @@ def test_kernel_and_plain_model_agree(
     tick_ps: int,
     payload_bytes: int,
     ack_every: int,
-    buffer_bytes: int,
+    pool_bytes: int,
+    headroom_packets: int,
     flow_control: Literal["pause", "credit", "none"],
     credit_bytes: int | None,
     mixed: bool,
+    muted: bool,
     retry: bool,
     receiver: Literal["in_order", "selective"],
+    routing: Literal["hash", "spray", "adaptive"],
     ahead_packets: int,
     completion: Literal["sender", "receiver"],
     control: tuple[CongestionControl, Callable[[Case, int, int], Congestion]],
 ) -> None:
     graph, flows = traffic
     ours, plain = control[0], control[1](traffic, tick_ps, payload_bytes)
-    selective = receiver == "selective"
+    selective = receiver == "selective" or routing != "hash"
     ack_every = 1 if selective else ack_every
-    retry_ps = 40_000_000 if retry or flow_control == "none" else None
+    retry_ps = 40_000_000 if retry or muted or flow_control == "none" else None
     settings = Settings(
         tick_ps=tick_ps,
         payload_bytes=payload_bytes,
         ack_every=ack_every,
         flow_control=flow_control,
         credit_bytes=credit_bytes,
-        buffer_bytes=buffer_bytes,
+        buffer_bytes=1 << 40,
+        headroom_packets=headroom_packets,
         congestion=ours,
         ecn={10**9: Marking(*ALWAYS)},
         window="none",
-        receiver=receiver,
+        routing=routing,
+        receiver=receiver if routing == "hash" else "auto",
         retry_ps=retry_ps,
         retries=20,
         completion=completion,
     )
-    built = wires(graph, settings, mixed)
+    settings = replace(settings, buffer_bytes=pool_bytes + kept_by_ports(graph, settings))
+    mute = frozenset(sorted(graph.switches)[:1]) if muted else frozenset[int]()
+    built = wires(graph, settings, mute, mixed)
     plain_settings = PacketSettings(
         tick_ps=tick_ps,
         below_whole=tick_ps == 1000,
         payload_bytes=payload_bytes,
         ack_every=ack_every,
         pfc=flow_control == "pause",
+        mute=mute,
         credit={link: size for link, size in enumerate(built.links[:, k.BUFFER].tolist()) if size},
-        buffer_bytes=buffer_bytes,
+        buffer_bytes=settings.buffer_bytes,
+        headroom_bytes=headroom_packets * settings.largest_bytes,
         marking={10**9: packet_values.Marking(*ALWAYS)},
         routes_by_start=False,
+        routing="path" if routing == "hash" else routing,
         selective=selective,
         ahead_packets=ahead_packets,
         retransmit_ps=retry_ps,
@@ -141,15 +155,23 @@ def test_kernel_and_plain_model_agree(
             return
         found = replay(graph, columns(flows), settings)
 
+    if flow_control == "pause" and headroom_packets == 3 and not muted:
+        assert not found.links.drops.any()
     for name in ("start_ps", "sender_end_ps", "receiver_end_ps", "go_backs"):
         assert getattr(found, name).tolist() == list(getattr(expected, name)), name
     for name in ("sent_bytes", "packets", "marks", "pauses", "paused_ps", "drops", "lost"):
         assert getattr(found.links, name).tolist() == [getattr(link, name) for link in expected.links], name
 
 
-def wires(graph: Graph, settings: Settings, mixed: bool) -> Wires:
+def kept_by_ports(graph: Graph, settings: Settings) -> int:
+    """Memory that the ports of a switch keep for themselves, at most, and at least what a switch must have."""
+    pools = wires_of(graph, settings).switches[:, k.POOL]
+    return max(settings.reserve_bytes + settings.largest_bytes, settings.buffer_bytes - int(pools.min()))
+
+
+def wires(graph: Graph, settings: Settings, mute: frozenset[int], mixed: bool) -> Wires:
     """As they are set; mixed, every other cable works by credit."""
-    found = wires_of(graph, settings)
+    found = wires_of(graph, settings, mute)
     if mixed:
         links = np.arange(len(found.links))
         give_credit(found.links, links[links % 4 < 2], settings)
@@ -160,6 +182,7 @@ def columns(flows: Sequence[Flow]) -> Flows:
     def ints(values: Sequence[int]) -> np.ndarray:
         return np.array(values, dtype=np.int64)
 
+    sets = {flow.ways: number for number, flow in enumerate(flows)}
     return Flows(
         src=ints([flow.src for flow in flows]),
         dst=ints([flow.dst for flow in flows]),
@@ -170,6 +193,8 @@ def columns(flows: Sequence[Flow]) -> Flows:
         path=ints([link for flow in flows for link in flow.path]),
         back_ptr=np.cumsum([0, *(len(flow.back) for flow in flows)]),
         back=ints([link for flow in flows for link in flow.back]),
+        ways=[flow.ways for flow in flows],
+        ways_of=ints([sets[flow.ways] for flow in flows]),
     )
 
 
@@ -177,7 +202,7 @@ def test_switches_that_wait_for_one_another_are_named() -> None:
     graph = ring_of_switches(4)
     flows = columns(two_on_each_cable(4, 2_000_000))
 
-    with pytest.raises(SpecError, match=r"flows = .*they wait for one another: links .* are paused for good"):
+    with pytest.raises(SpecError, match=r"flows = .*packets wait for one another: paused for good are "):
         replay(graph, flows, Settings(buffer_bytes=700_000))
 
 
@@ -187,7 +212,7 @@ def test_a_lost_tail_is_sent_again_or_is_an_error(retry_ps: int | None) -> None:
     flows = columns([Flow(0, 1, 50_000, 0, -1, (0,), (1,))])
 
     if retry_ps is None:
-        with pytest.raises(SpecError, match="packets were lost that nobody asks for again; set retry_ps"):
+        with pytest.raises(SpecError, match="packets were lost that nobody asks for again, on "):
             replay(graph, flows, Settings())
     else:
         outcome = replay(graph, flows, Settings(retry_ps=retry_ps, retries=50))

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from xsim.errors import SpecError
+
 __all__ = ["Cable", "Graph", "Hop"]
 
 
@@ -23,6 +25,15 @@ class Cable:
     bandwidth_bits_per_s: int
     delay_ps: int
     loss: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.bandwidth_bits_per_s < 1:
+            problem, fix = f"nothing passes the cable from {self.a} to {self.b}", "give it 1 bit/s or more"
+            raise SpecError("bandwidth_bits_per_s", self.bandwidth_bits_per_s, problem, fix)
+        if self.delay_ps < 0 or not 0 <= self.loss <= 1:
+            shown = f"a delay of {self.delay_ps} ps, a loss of {self.loss}"
+            problem, fix = f"no cable from {self.a} to {self.b} has that", "a delay from 0 on, a loss from 0 to 1"
+            raise SpecError("cable", shown, problem, fix)
 
 
 class Hop(NamedTuple):

@@ -17,7 +17,7 @@ from xsim.errors import SpecError
 from xsim.fabric.flows import FlowList
 from xsim.fabric.graph import Graph
 
-__all__ = ["FIRST_PORT", "Paths", "murmur3_32", "paths_of"]
+__all__ = ["FIRST_PORT", "Hops", "Paths", "Search", "murmur3_32", "paths_of"]
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint32]
@@ -101,7 +101,7 @@ def murmur3_32(keys: Words, seeds: Words) -> Words:
     return h ^ h >> np.uint32(16)
 
 
-class _Hops(NamedTuple):
+class Hops(NamedTuple):
     """Links out of each vertex that begin shortest paths to a target: those of v are ``ptr[v]..ptr[v + 1]``."""
 
     ptr: Ints
@@ -109,7 +109,7 @@ class _Hops(NamedTuple):
     end: Ints
 
 
-class _Search:
+class Search:
     """``Graph.next_hops`` of all vertices at once, in the same order; nothing is kept."""
 
     def __init__(self, graph: Graph, preferred: frozenset[int]) -> None:
@@ -144,7 +144,7 @@ class _Search:
         links: Ints = self._link[first + self.choices(keys, roots, self._ptr[targets + 1] - first)] ^ 1
         return links
 
-    def toward(self, target: int) -> _Hops:
+    def toward(self, target: int) -> Hops:
         """Those of all vertices."""
         distance = np.full(len(self._forwards), -1)
         distance[target] = 0
@@ -166,7 +166,7 @@ class _Search:
         at = np.arange(counts.sum()) + np.repeat(self._ptr[level] - first, counts)
         return np.repeat(level, counts), self._link[at], self._end[at]
 
-    def _hops(self, near: Ints, link: Ints, far: Ints) -> _Hops:
+    def _hops(self, near: Ints, link: Ints, far: Ints) -> Hops:
         """By vertex: links back from ``far`` to ``near``, only those to preferred switches where there are any."""
         better = self._preferred[near]
         has_better = np.zeros(len(self._forwards), dtype=bool)
@@ -174,12 +174,12 @@ class _Search:
         kept = better | ~has_better[far]
         order = np.flatnonzero(kept)[np.argsort(far[kept], kind="stable")]
         ptr = np.searchsorted(far[order], np.arange(len(self._forwards) + 1))
-        return _Hops(ptr, link[order] ^ 1, near[order])
+        return Hops(ptr, link[order] ^ 1, near[order])
 
 
 def _walk(graph: Graph, src: Ints, dst: Ints, keys: Words, preferred: frozenset[int]) -> Ints:
     """N x H links, -1 behind the last of each path; all -1 if there is no path."""
-    search = _Search(graph, preferred)
+    search = Search(graph, preferred)
     steps = np.full((len(src), 1), -1)
     roots = search.roots(dst)
     for rows in _groups(roots):

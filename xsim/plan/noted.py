@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from xsim.fabric.transfers import TransferGraph
+from xsim.families import name_of
 from xsim.plan.comm import Collective, CollectiveKind
 from xsim.plan.contracts import CollectiveAlgorithm, Site
 
@@ -29,7 +30,7 @@ class Taken:
     Attributes:
         ranks, hosts: How many take part.
         size_bytes: Of the whole tensor.
-        way: The algorithm, and the protocol if one was chosen.
+        way: The algorithm as the option is called, and the protocol if one was chosen.
         protocol: Whether transfers pay for one of NCCL's protocols.
     """
 
@@ -52,7 +53,7 @@ class Noted:
         if isinstance(self.algorithm, Choosing):
             graph, way = self.algorithm.choose(collective, site)
         else:
-            graph, way = self.algorithm.expand(collective, site), type(self.algorithm).__name__
+            graph, way = self.algorithm.expand(collective, site), name_of("collective", self.algorithm)
         hosts = len({site.fabric.hosts[rank] for rank in collective.ranks})
         size_bytes, protocol = len(collective.span) * site.element_bytes, bool(graph.delay_ps.any())
         self._found[Taken(collective.kind, len(collective.ranks), hosts, size_bytes, way, protocol)] = None

@@ -13,7 +13,10 @@ from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.sim.marking import Marking
 
+Ints = NDArray[np.int64]
+
 __all__ = [
+    "Asking",
     "Background",
     "Burst",
     "Completion",
@@ -68,6 +71,7 @@ class LinkCounts:
         paused_ps: For how long its transmitter was paused.
         drops: Packets that found no room in the switch at its end.
         lost: Packets lost on the wire.
+        cuts: Packets of which the switch at its start sent the header alone.
         go_backs: How often the senders of flows that begin at it went back, and sent again from what was missing.
     """
 
@@ -78,12 +82,17 @@ class LinkCounts:
     paused_ps: NDArray[np.int64]
     drops: NDArray[np.int64]
     lost: NDArray[np.int64]
+    cuts: NDArray[np.int64]
     go_backs: NDArray[np.int64]
 
-    def plus(self, other: LinkCounts, times: int) -> LinkCounts:
-        """These, and ``times`` the other's."""
-        names = [field.name for field in fields(self)]
-        return LinkCounts(*(getattr(self, name) + times * getattr(other, name) for name in names))
+    def at(self, links: NDArray[np.int64]) -> LinkCounts:
+        """Of these links alone."""
+        return LinkCounts(*(getattr(self, field.name)[links] for field in fields(self)))
+
+    def add(self, links: NDArray[np.int64], other: LinkCounts, times: int) -> None:
+        """``times`` the others, which are those of distinct ``links``."""
+        for field in fields(self):
+            getattr(self, field.name)[links] += times * getattr(other, field.name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,6 +211,22 @@ class Background(Protocol):
         """
 
 
+class Asking(NamedTuple):
+    """How receivers ask for packets, and switches cut what finds no room; see ``packet_pull`` and ``packet_trim``.
+
+    Attributes:
+        queue_packets: Full packets that wait for a port of a switch before it cuts others.
+        first_packets: What a transfer sends unasked; 0 is what fits in an undisturbed round trip, and two.
+    """
+
+    queue_packets: int
+    first_packets: int
+
+    def first(self, held: Ints, payload_bytes: int) -> Ints:
+        """Packets that transfers send unasked, of which so many bytes fit in an undisturbed round trip."""
+        return np.full_like(held, self.first_packets) if self.first_packets else -(-held // payload_bytes) + 2
+
+
 class CongestionControl(Protocol):
     """How a flow of packets adapts its rate and its window.
 
@@ -247,6 +272,10 @@ class CongestionControl(Protocol):
     @property
     def repaces(self) -> bool:
         """Whether a new rate holds for the pause after the last packet already."""
+
+    @property
+    def asking(self) -> Asking | None:
+        """Whether packets are sent as their receivers ask for them, and how; None: as their senders see fit."""
 
     def marking(self, bits_per_s: int) -> Marking | None:
         """How it wants a port of that rate to mark; None: not at all."""

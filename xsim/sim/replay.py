@@ -90,7 +90,7 @@ def as_packets(flows: FlowList, there: Paths, back: Paths) -> Flows:
     after = np.full(len(flows), -1)
     after[waits > 0] = flows.after
     columns = (flows.src, flows.dst, flows.size_bytes, flows.start_ps, after)
-    return Flows(*columns, there.ptr, there.links, back.ptr, back.links, flows.number)
+    return Flows(*columns, there.ptr, there.links, back.ptr, back.links, number=flows.number)
 
 
 def _fabric(graph: Graph, flows: FlowList, paths: Paths) -> Fabric:

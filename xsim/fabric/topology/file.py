@@ -29,7 +29,8 @@ class File:
     links to them is left to the cluster.
 
     Attributes:
-        path: Of the file. The commands read it into ``text``, so that a run is known by what the file holds.
+        path: Of the file. The commands read it into ``text``, so that a run is known by what the file holds; errors
+            name it all the same.
         text: What it holds.
     """
 
@@ -52,7 +53,7 @@ class File:
         try:
             return parse_topology(self.text)
         except SpecError as error:
-            raise error.under("text") from None
+            raise error.under("path") from None
 
 
 def _build(found: TopologyText, cluster: ClusterSpec) -> Fabric:
@@ -60,7 +61,7 @@ def _build(found: TopologyText, cluster: ClusterSpec) -> Fabric:
     nics = ports(cluster)
     if len(access) != len(nics):
         problem = f"the cluster has {len(nics)} NICs, and each is a host of the file"
-        raise SpecError("text.hosts", len(access), problem, "choose the cluster that the file was written for")
+        raise SpecError("path.hosts", len(access), problem, "choose the cluster that the file was written for")
     _check_servers(found, cluster)
     for (host, (link, cable)), port in zip(sorted(access.items()), nics, strict=True):
         _check_nic(host, link, _spec(link, cable), port)
@@ -72,7 +73,7 @@ def _build(found: TopologyText, cluster: ClusterSpec) -> Fabric:
     for leaf in sorted(set(of_port)):
         if leaf != of_port[0] and not graph.next_hops(leaf, of_port[0]):
             problem = f"no path leads from it to switch {switches[of_port[0]]}, where other hosts are"
-            raise SpecError("text.switch", switches[leaf], problem, "add the links that join the two")
+            raise SpecError("path.switch", switches[leaf], problem, "add the links that join the two")
     return wire(cluster, ScaleOut([f"switch{v}" for v in switches], trunks, of_port, ShortestPaths(graph)))
 
 
@@ -91,14 +92,14 @@ def _sorted(found: TopologyText) -> tuple[dict[int, Numbered], list[Numbered]]:
         elif hosts and hosts[0] in access:
             problem = f"host {hosts[0]} has another to a switch, and a NIC has one port"
         if problem:
-            raise SpecError(f"text[link {link}]", f"{cable.a} {cable.b}", problem, "change the file")
+            raise SpecError(f"path[link {link}]", f"{cable.a} {cable.b}", problem, "change the file")
         if hosts:
             access[hosts[0]] = link, cable
         else:
             between.append((link, cable))
     for host in found.graph.hosts:
         if host not in access:
-            raise SpecError("text.host", host, "no link leads from it to a switch", "add one, or list it as a switch")
+            raise SpecError("path.host", host, "no link leads from it to a switch", "add one, or list it as a switch")
     return access, between
 
 
@@ -107,7 +108,7 @@ def _check_servers(found: TopologyText, cluster: ClusterSpec) -> None:
     if sizes - {found.gpus_per_server}:
         problem = f"the hosts of the cluster have {', '.join(map(str, sorted(sizes)))} devices"
         fix = "choose the cluster that the file was written for"
-        raise SpecError("text.gpus_per_server", found.gpus_per_server, problem, fix)
+        raise SpecError("path.gpus_per_server", found.gpus_per_server, problem, fix)
 
 
 def _check_nic(host: int, link: int, own: LinkSpec, port: Port) -> None:
@@ -115,14 +116,14 @@ def _check_nic(host: int, link: int, own: LinkSpec, port: Port) -> None:
     nic = f"it is that of host {host}, NIC {port.index} of the cluster's host {port.host}, which has"
     if not isclose(own.bandwidth_bytes_per_s, port.nic.bandwidth_bytes_per_s, rel_tol=1e-9):
         here, there = (format_bandwidth(each.bandwidth_bytes_per_s) for each in (own, port.nic))
-        raise SpecError(f"text[link {link}]", here, f"{nic} {there}", "make the two equal")
+        raise SpecError(f"path[link {link}]", here, f"{nic} {there}", "make the two equal")
     if own.latency_ps != port.nic.latency_ps:
         problem = f"{nic} a latency of {format_time(port.nic.latency_ps)}"
-        raise SpecError(f"text[link {link}]", format_time(own.latency_ps), problem, "make the two equal")
+        raise SpecError(f"path[link {link}]", format_time(own.latency_ps), problem, "make the two equal")
 
 
 def _spec(link: int, cable: Cable) -> LinkSpec:
     try:
         return LinkSpec(bandwidth_bytes_per_s=cable.bandwidth_bits_per_s / 8, latency_ps=cable.delay_ps)
     except SpecError as error:
-        raise SpecError(f"text[link {link}]", error.value, error.problem, error.fix) from None
+        raise SpecError(f"path[link {link}]", error.value, error.problem, error.fix) from None

@@ -50,6 +50,7 @@ class Dcqcn:
 
     remembers, positions = 6, ()
     records, record_bytes, repaces = False, 0, False
+    asking = None
 
     def __post_init__(self) -> None:
         for name in ("alpha_ns", "cut_ns", "raise_ns", "least_mbps"):

@@ -38,6 +38,7 @@ class Dctcp:
 
     remembers, positions = 6, (UNTIL - OWN, REDUCED_UNTIL - OWN)
     records, record_bytes, windowed, repaces = False, 0, True, False
+    asking = None
 
     def __post_init__(self) -> None:
         for name in ("step_mbps", "least_mbps"):

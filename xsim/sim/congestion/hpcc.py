@@ -54,6 +54,7 @@ class Hpcc:
 
     remembers, positions = 5 - 1 + RECORD * MOST_RECORDS, None
     records, record_bytes, windowed, repaces = True, 42, True, True
+    asking = None
 
     def __post_init__(self) -> None:
         for name in ("step_mbps", "least_mbps", "unit"):

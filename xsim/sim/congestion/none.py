@@ -15,6 +15,7 @@ class Uncontrolled:
 
     law, positions = None, ()
     remembers, records, record_bytes, windowed, repaces = 0, False, 0, False, False
+    asking = None
 
     def marking(self, bits_per_s: int) -> Marking | None:
         return None

@@ -37,14 +37,14 @@ class Swift:
     cannot hold a short queue: it rises by up to ``range_ns`` as the window falls from ``many`` to ``few`` packets, in
     proportion to one over its root. A window of less than a packet sends one after a longer pause. A flow begins with
     what fits in a round trip, and never has more under way than its port sends in the target. The defaults are those
-    of htsim; the paper gives its rules without figures.
+    of htsim.
 
     Attributes:
         base_ns, hop_ns, range_ns: Of the target.
         few, many: Windows between which the target depends on them, in packets.
         step: Packets by which the window rises each round trip.
-        cut: Share of the window that a packet takes which is infinitely late.
-        most_cut: No cut takes a larger share; what was lost takes as much.
+        cut: A late packet takes this share of the part of its delay that is above the target from the window.
+        most_cut: None takes more of the window; what was lost takes as much.
         least: No window is smaller, in packets.
     """
 
@@ -60,6 +60,7 @@ class Swift:
 
     remembers, positions = 4, None
     records, record_bytes, windowed, repaces = True, 8, False, False
+    asking = None
 
     def __post_init__(self) -> None:
         if self.base_ns < 1:

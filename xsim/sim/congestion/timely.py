@@ -44,6 +44,7 @@ class Timely:
 
     remembers, positions = 4, (UNTIL - OWN,)
     records, record_bytes, windowed, repaces = True, 8, False, False
+    asking = None
 
     def __post_init__(self) -> None:
         for name in ("low_ns", "high_ns", "span_ns", "step_mbps", "leap_mbps", "least_mbps"):

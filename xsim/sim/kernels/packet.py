@@ -13,15 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels.jit import kernel
-from xsim.sim.kernels.packet_clock import next_event, recycle
+from xsim.sim.kernels.packet_ask import ask, refuse, want
+from xsim.sim.kernels.packet_clock import alarms_alone, next_event, recycle
 from xsim.sim.kernels.packet_columns import (
     ACKED,
+    ADAPTIVE,
     ALARM,
     ALARMED,
+    ALARMED_AT,
+    ALARMS,
+    ASK,
     BUFFER,
+    CALL,
     CREDIT,
     CREDIT_CALL,
     CREDITS,
+    CUT,
     DATA,
     ENDED,
     EVENTS,
@@ -33,6 +40,7 @@ from xsim.sim.kernels.packet_columns import (
     HEAPED,
     HOP,
     IDLE,
+    INSIDE,
     KIND,
     KINDS,
     LATER,
@@ -48,6 +56,7 @@ from xsim.sim.kernels.packet_columns import (
     PAUSED,
     PAUSED_FOR,
     PAUSED_SINCE,
+    QUEUE,
     RELEASE,
     RETRY,
     ROWS_LEFT,
@@ -58,21 +67,27 @@ from xsim.sim.kernels.packet_columns import (
     TIME,
     TIMER,
     TURN,
+    UNDER_WAY,
     WAKE,
     WAKE_ROW,
     WAY,
+    WAY_BACK,
 )
 from xsim.sim.kernels.packet_control import Law, advise
 from xsim.sim.kernels.packet_credit import give_back
 from xsim.sim.kernels.packet_flow import begin, release
 from xsim.sim.kernels.packet_host import acknowledge, receive, retry
-from xsim.sim.kernels.packet_link import busy, chance
-from xsim.sim.kernels.packet_port import forward, serve
+from xsim.sim.kernels.packet_link import append, busy, chance
+from xsim.sim.kernels.packet_port import forward, prompt, serve
+from xsim.sim.kernels.packet_pull import hear
+from xsim.sim.kernels.packet_trim import is_short, pass_on
+from xsim.sim.kernels.packet_ways import steer
 
 __all__ = ["run"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+PATIENCE = 1 << 12  # alarms in a row, before anybody asks whether anything else is to come
 
 
 @kernel
@@ -89,6 +104,7 @@ def run(
     seen: Ints,
     arrived: Ints,
     route: Ints,
+    forks: Ints,
     turns: Ints,
     members: Ints,
     ended: Ints,
@@ -109,21 +125,28 @@ def run(
             return LATER if row == -1 else IDLE
         sim[NOW], sim[TURN] = rows[row, TIME], rows[row, SERIAL]
         sim[EVENTS] += 1
-        kind = rows[row, KIND] & KINDS
+        kind, waiting = rows[row, KIND] & KINDS, -1
         if kind <= NACK:
             hop = rows[row, HOP]
             link, out = route[hop], route[hop + 1]
             lost = chances[link, LOSS] > 0.0 and chance(link, links) < chances[link, LOSS]
             if (lost or out < 0) and links[link, BUFFER] > 0:
                 give_back(rows[row, SIZE], link, rows, links, wheel, heap, sim)
+            if sim[ADAPTIVE] and out >= 0 and kind == DATA and not lost:
+                out = steer(row, link, rows, links, route, forks)
             if lost:
                 links[link, LOST] += 1
                 recycle(row, rows, sim)
+            elif out >= 0 and sim[QUEUE] and is_short(row, link, out, rows, links, sim):
+                waiting = pass_on(row, link, out, rows, links, route, wheel, heap, sim)
             elif out >= 0:
                 forward(
                     row, link, out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim
                 )
+            elif rows[row, KIND] & (CUT | CALL) or (kind == NACK and sim[QUEUE]):
+                waiting = _exchange_calls(row, rows, links, flows, route, wheel, heap, sim)
             elif kind == DATA:
+                flow = rows[row, FLOW]
                 receive(
                     row,
                     rows,
@@ -142,6 +165,8 @@ def run(
                     heap,
                     sim,
                 )
+                if sim[QUEUE] and not flows[flow, INSIDE]:
+                    want(flow, rows, links, flows, route, wheel, heap, sim)
             else:
                 acknowledge(
                     law,
@@ -164,6 +189,8 @@ def run(
                     heap,
                     sim,
                 )
+            if waiting >= 0:
+                prompt(waiting, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
             continue
         subject = rows[row, FLOW]
         recycle(row, rows, sim)
@@ -194,6 +221,10 @@ def run(
             )
         elif kind == RELEASE:
             release(subject, rows, flows, route, members, wheel, heap, sim)
+        elif kind == ASK:
+            waiting = ask(subject, rows, links, flows, wheel, heap, sim)
+            if waiting >= 0:
+                prompt(waiting, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
         elif kind == RETRY:
             if not retry(subject, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim):
                 return LOST_HOPE
@@ -201,7 +232,41 @@ def run(
             state[subject, ALARM + kind - TIMER] = 0.0
             event, acked, link = ALARMED + kind - TIMER, flows[subject, ACKED], route[flows[subject, WAY]]
             advise(law, event, subject, acked, False, seen[0], link, rows, links, flows, state, knobs, wheel, heap, sim)
+            if _nothing_but_alarms(rows, flows, wheel, bucket, heap, sim):
+                return IDLE
     return GROW
+
+
+@kernel
+def _nothing_but_alarms(rows: Ints, flows: Ints, wheel: Ints, bucket: Ints, heap: Ints, sim: Ints) -> bool:
+    """Whether flows are under way of which no packet will come any more, whatever the congestion controls do.
+
+    Their alarms follow one another for ever, so it is looked up when many have come in a row, then twice as many.
+    """
+    row = sim[ALARMS] + 1 if sim[ALARMED_AT] == sim[EVENTS] - 1 else 1
+    sim[ALARMS], sim[ALARMED_AT] = row, sim[EVENTS]
+    if row < PATIENCE or row & (row - 1) or not alarms_alone(rows, wheel, bucket, heap, sim):
+        return False
+    under_way = 0
+    for flow in range(len(flows)):
+        under_way += flows[flow, STATE] == UNDER_WAY
+    return under_way > 0
+
+
+@kernel
+def _exchange_calls(
+    row: int, rows: Ints, links: Ints, flows: Ints, route: Ints, wheel: Ints, heap: Ints, sim: Ints
+) -> int:
+    """The header of a packet that was cut has reached its receiver; it, or a call, the sender. The link to prompt."""
+    flow = rows[row, FLOW]
+    if rows[row, KIND] & KINDS == DATA:
+        want(flow, rows, links, flows, route, wheel, heap, sim)
+        refuse(row, rows, flows)
+        link = route[flows[flow, WAY_BACK]]
+        append(row, link, rows, links)
+        return int(link)
+    hear(row, rows, flows, wheel, heap, sim)
+    return int(route[flows[flow, WAY]])
 
 
 @kernel

@@ -20,16 +20,19 @@ from xsim.sim.kernels.packet_columns import (
     HEAPED,
     ISSUED,
     KIND,
+    KINDS,
     LEFT,
     NEXT,
+    RETRY,
     ROWS_FREE,
     ROWS_LEFT,
     SERIAL,
     TIME,
+    TIMER,
     WIDTH,
 )
 
-__all__ = ["new_row", "next_event", "next_tick", "post", "recycle", "schedule", "schedule_numbered"]
+__all__ = ["alarms_alone", "new_row", "next_event", "next_tick", "post", "recycle", "schedule", "schedule_numbered"]
 
 Ints = NDArray[np.int64]
 
@@ -126,6 +129,29 @@ def next_tick(rows: Ints, wheel: Ints, bucket: Ints, heap: Ints, sim: Ints) -> i
         found = min(found, rows[row, TIME])
         row = rows[row, NEXT]
     return int(found)
+
+
+@kernel
+def alarms_alone(rows: Ints, wheel: Ints, bucket: Ints, heap: Ints, sim: Ints) -> bool:
+    """Whether all events to come are alarms of congestion controls."""
+    for i in range(sim[HEAPED]):
+        if not _is_alarm(heap[2, i], rows):
+            return False
+    for i in range(sim[LEFT]):
+        if not _is_alarm(bucket[1, i], rows):
+            return False
+    for slot in range(BUCKETS):
+        row = wheel[slot]
+        while row >= 0:
+            if not _is_alarm(row, rows):
+                return False
+            row = rows[row, NEXT]
+    return True
+
+
+@kernel
+def _is_alarm(row: int, rows: Ints) -> bool:
+    return bool(TIMER <= rows[row, KIND] & KINDS < RETRY)
 
 
 @kernel

@@ -4,14 +4,15 @@ rows      R x 8    a packet, or an event that is no packet (``TIME`` .. ``HOP``)
 links     L x 48   a directed link: its transmitter, and the ingress port at its far end (``FREE_AT`` ..)
 chances   L x 2    float64: ``PMAX``, ``LOSS``
 switches  S x 2    ``SHARED``, ``POOL``
-flows     F x 48   a flow, or a party of one graph (``NEXT_BYTE`` .. ``WORDS``)
+flows     F x 56   a flow, or a party of one graph (``NEXT_BYTE`` .. ``STRAY``)
 arrived   1-D      bits of packets that have overtaken others, see ``packet_reorder``
 route     1-D      directed links of all ways, each closed by -1
+forks     W x 4    of each place in ``route`` the ways that are the same up to there; empty where nobody chooses
 members   1-D      first the flows that each host port serves in turn, then the flows that follow each flow
 wheel     1-D      heads of the buckets, then one bit per bucket that is not empty
 bucket    2 x R    the open bucket: keys and rows, the next one last
 heap      3 x R    times, numbers and rows of the events that the wheel does not hold
-sim       1-D      ``NOW`` .. ``SELECTIVE``: the state of the whole, and its settings
+sim       1-D      ``NOW`` .. ``ADAPTIVE``: the state of the whole, and its settings
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ DATA, ACK, NACK, PAUSE, RESUME, CREDIT, FREE, WAKE, START, TIMER = range(10)
 TIMERS = 3  # TIMER + 0 .. TIMER + 2
 RETRY = TIMER + TIMERS
 RELEASE = RETRY + 1
+ASK = RELEASE + 1  # a host's port asks for a packet; see ``packet_pull``
 KINDS, MARKED = 15, 16  # mask of the kind, and the mark
+CUT, CALL = 32, 64  # besides: a data packet of which the header is left, an ACK that asks for a packet instead
 
 # Of a link as its transmitter sees it. FREE_AT, FREE_SERIAL: the event of its becoming free, real only if FREE_SET.
 # HEAD, TAIL: its queue. URGENT, URGENT_TAIL: pause and resume frames. FLOWS_HERE: how many flows take turns at it.
@@ -48,8 +51,16 @@ CARRIED, DROPS, LOST, PAUSED_FOR, PAUSED_SINCE, BACK, PAUSES, SIGNALS = range(32
 # transmitter only if it waits: CREDIT_CALL is NO_CALL, ONE_CALL that is an event already, or NEXT_CALL, which the next
 # to be given back will be.
 CREDITS, OWED, OWED_LAST, CREDIT_CALL = range(40, 44)
+# ASKING, ASKING_LAST: flows that the host is to ask for packets, in turn. ASK_AT: when it may ask again. CUTS: packets
+# cut because the queue was full.
+ASKING, ASKING_LAST, ASK_AT, CUTS = range(44, 48)
 LINK_COLUMNS = 48
 NO_CALL, ONE_CALL, NEXT_CALL = range(3)
+
+# Of a place in ``route``: the same hop on the FIRST of COUNT ways, APART places from one to the next, which have
+# all links up to here in common. At the first: LATELY, which of them was taken last.
+FIRST, COUNT, APART, LATELY = range(4)
+FORK_COLUMNS = 4
 
 PMAX, LOSS = range(2)
 SHARED, POOL = range(2)
@@ -63,14 +74,20 @@ SWITCH_COLUMNS = 2
 # ``TransferGraph``, and how many are DONE. CARRIES: bytes of this round. OFFSET: from being ready to the start.
 # AWAITED: of a flow, what must end or be released before it is ready; of a party, its flows. EXTRA: bytes on the wire
 # beyond each million. IN_TURN: it stands in the list of its port. BASE: first byte of this round. ARRIVED, WORDS: place
-# in ``arrived``, and words of either end there.
+# in ``arrived``, and words of either end there. WAYS: how many its packets take by turns, STRIDE places apart; SPRAYED:
+# packets that have taken one; STRAY: seed of the turns.
 NEXT_BYTE, POSTED, ACKED, WINDOW, AVAILABLE, RECEIVED, WAY, WAY_BACK = range(8)
 STATE, BYTES_PER_ROUND, OFFSET, AWAITED, FOLLOWERS, FOLLOWERS_END, BEGAN, SENDER_END = range(8, 16)
 RECEIVER_END, FULL_PAYLOAD, OVERHEAD, INSIDE, MILESTONE, FLOW_RATE, LAST_SIZE, TRIES = range(16, 24)
 RETRY_AT, RETRY_NUMBER, RETRY_SET, CYCLE, CYCLE_LEN, ROUNDS, DONE, CARRIES = range(24, 32)
 READY_AT, SRC_PARTY, DST_PARTY, EXTRA, IN_TURN, GAP, GAP_UNTIL, GO_BACKS = range(32, 40)
 BASE, ARRIVED, WORDS = range(40, 43)
-FLOW_COLUMNS = 48
+# Where receivers ask, in packets: MISSING at the receiver, COMING to it or asked for, TO_ASK not yet asked for;
+# NEXT_ASKED in the list of its port. ALLOWED to its sender, and there a list of those to be sent again. FIRST_PACKETS:
+# of a round, allowed from the start.
+MISSING, COMING, TO_ASK, NEXT_ASKED, ALLOWED, RESEND, RESEND_LAST, FIRST_PACKETS = range(43, 51)
+WAYS, STRIDE, SPRAYED, STRAY = range(51, 55)
+FLOW_COLUMNS = 56
 WAITING, UNDER_WAY, FINISHED = range(3)  # STATE: nothing to do, something, never anything more
 
 # Of a flow's congestion control: what it asks for, bits per second, bytes (0: no window) and up to three instants at
@@ -96,11 +113,14 @@ WHEEL = BUCKETS + BUCKETS // 64
 # REPACED: a new rate holds for the pause after the last packet already. BELOW: 1 if what lasts a whole number of ticks
 # is taken to last one less, see ``wires``. RETRY_TIME: 0 if no sender ever goes back by itself. GAVE_UP: the flow whose
 # sender has gone back too often. ENDED, LOGGED: entries in ``ended`` and ``log``. SELECTIVE: whether receivers take
-# packets in any order.
+# packets in any order. QUEUE: bytes that wait for a port of a switch before it cuts packets; 0: none is cut, and
+# senders do not wait to be asked. ALARMS: how many alarms of congestion controls have come with nothing in between, the
+# last of them as event ALARMED_AT. ADAPTIVE: whether switches choose for each packet.
 NOW, TURN, ISSUED, CURSOR, LEFT, HEAPED, ROWS_FREE, ROWS_LEFT, EVENTS, UNFINISHED, MARGIN = range(11)
 WIDTH, SCALE, ACK_SIZE, PFC_SIZE, ACK_EVERY, RESERVE, RESUME_GAP = range(11, 18)
 GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED, BELOW = range(18, 25)
-RETRY_TIME, RETRIES, GAVE_UP, ENDED, LOGGED, SELECTIVE = range(25, 31)
+RETRY_TIME, RETRIES, GAVE_UP, ENDED, LOGGED, SELECTIVE, QUEUE = range(25, 32)
+ALARMS, ALARMED_AT, ADAPTIVE = range(32, 35)
 SIM_COLUMNS = 40
 
 # What ``run`` answers.

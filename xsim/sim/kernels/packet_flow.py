@@ -37,6 +37,7 @@ from xsim.sim.kernels.packet_columns import (
     NOW,
     OFFSET,
     POSTED,
+    QUEUE,
     RATE,
     READY_AT,
     RECEIVER_END,
@@ -53,6 +54,7 @@ from xsim.sim.kernels.packet_columns import (
 )
 from xsim.sim.kernels.packet_control import Law, advise
 from xsim.sim.kernels.packet_port import prompt
+from xsim.sim.kernels.packet_pull import begin_asking
 from xsim.sim.kernels.packet_reorder import begin_round
 
 __all__ = ["begin", "complete", "release", "settle"]
@@ -120,6 +122,8 @@ def begin(
         return
     if sim[SELECTIVE] and not flows[flow, INSIDE]:
         begin_round(flow, flows, arrived)
+    if sim[QUEUE]:
+        begin_asking(flow, rows, flows, sim)
     flows[flow, POSTED] += flows[flow, CARRIES]
     if flows[flow, IN_TURN] == 0:
         flows[flow, IN_TURN], flows[flow, FLOW_RATE] = 1, links[link, RATE]
@@ -175,11 +179,11 @@ def settle(flow: int, flows: Ints, sim: Ints) -> None:
 
 @kernel
 def _count(flow: int, links: Ints, flows: Ints, route: Ints, log: Ints, sim: Ints) -> None:
-    """A transfer is complete: its bytes per link, and how long it took."""
+    """A transfer is complete: its bytes per link, unless its packets have counted them, and how long it took."""
     place = flows[flow, WAY]
     if route[place] < 0:
         return
-    while route[place] >= 0:
+    while route[place] >= 0 and (not sim[SELECTIVE] or flows[flow, INSIDE]):
         links[route[place], CARRIED] += flows[flow, CARRIES]
         place += 1
     log[sim[LOGGED]] = sim[NOW] - flows[flow, READY_AT]

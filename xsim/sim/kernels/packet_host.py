@@ -36,6 +36,7 @@ from xsim.sim.kernels.packet_columns import (
     OVERHEAD,
     PAUSED,
     POSTED,
+    QUEUE,
     RECEIVED,
     RECEIVER_END,
     RETRIES,
@@ -58,7 +59,9 @@ from xsim.sim.kernels.packet_credit import may_send
 from xsim.sim.kernels.packet_flow import complete, settle
 from xsim.sim.kernels.packet_link import append, busy, transmit
 from xsim.sim.kernels.packet_port import prompt
+from xsim.sim.kernels.packet_pull import forget
 from xsim.sim.kernels.packet_reorder import confirm, take
+from xsim.sim.kernels.packet_ways import carry
 
 __all__ = ["acknowledge", "receive", "retry"]
 
@@ -89,7 +92,8 @@ def receive(
     flow, before, kind = rows[row, FLOW], flows[rows[row, FLOW], RECEIVED], ACK
     if sim[SELECTIVE] and not flows[flow, INSIDE]:
         seen[row, CAME] = rows[row, NUMBER]
-        take(flow, rows[row, NUMBER], rows[row, SIZE], flows, arrived)
+        if take(flow, rows[row, NUMBER], rows[row, SIZE], flows, arrived):
+            carry(rows[row, HOP], rows[row, SIZE] - flows[flow, OVERHEAD], links, route)
     else:
         kind = _take_in_order(flow, rows[row, NUMBER], rows[row, SIZE], flows, sim)
     wanted = flows[flow, RECEIVED]
@@ -100,7 +104,7 @@ def receive(
         if flows[flow, INSIDE]:
             flows[flow, ACKED] = wanted
             settle(flow, flows, sim)
-    if kind < 0 or flows[flow, INSIDE]:
+    if kind < 0:
         recycle(row, rows, sim)
         return
     rows[row, KIND] = kind | (rows[row, KIND] & MARKED)
@@ -125,7 +129,7 @@ def _take_in_order(flow: int, first: int, size: int, flows: Ints, sim: Ints) -> 
     if first == wanted:
         wanted += size - flows[flow, OVERHEAD]
         flows[flow, RECEIVED] = wanted
-        if wanted < min(flows[flow, MILESTONE], flows[flow, POSTED]):
+        if flows[flow, INSIDE] or wanted < min(flows[flow, MILESTONE], flows[flow, POSTED]):
             return -1
         flows[flow, MILESTONE] = wanted + sim[ACK_EVERY]
         return ACK
@@ -218,6 +222,8 @@ def retry(
         return False
     flows[flow, NEXT_BYTE] = flows[flow, ACKED]
     flows[flow, GO_BACKS] += 1
+    if sim[QUEUE]:
+        forget(flow, rows, flows, sim)
     prompt(
         route[flows[flow, WAY]], rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim
     )

@@ -77,10 +77,12 @@ __all__ = [
     "depart",
     "expect_free",
     "mark",
+    "mixed_bits",
     "record",
     "signal",
     "threshold",
     "transmit",
+    "urge",
 ]
 
 Ints = NDArray[np.int64]
@@ -195,16 +197,23 @@ def depart(link: int, size: int, links: Ints, switches: Ints, sim: Ints) -> None
 def signal(kind: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Tell the transmitter of ``link`` to pause or to resume, by a frame ahead of all others the other way."""
     row, back = new_row(rows, sim), links[link, BACK]
-    rows[row, KIND], rows[row, FLOW], rows[row, SIZE], rows[row, NEXT] = kind, link, sim[PFC_SIZE], -1
-    if not busy(back, links, sim):
-        transmit(row, back, rows, links, wheel, heap, sim)
+    rows[row, KIND], rows[row, FLOW], rows[row, SIZE] = kind, link, sim[PFC_SIZE]
+    urge(row, back, rows, links, wheel, heap, sim)
+
+
+@kernel
+def urge(row: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
+    """Send the packet at once, or else ahead of all that is not urgent."""
+    if not busy(link, links, sim):
+        transmit(row, link, rows, links, wheel, heap, sim)
         return
-    if links[back, URGENT] < 0:
-        links[back, URGENT] = row
+    rows[row, NEXT] = -1
+    if links[link, URGENT] < 0:
+        links[link, URGENT] = row
     else:
-        rows[links[back, URGENT_TAIL], NEXT] = row
-    links[back, URGENT_TAIL] = row
-    expect_free(back, rows, links, wheel, heap, sim)
+        rows[links[link, URGENT_TAIL], NEXT] = row
+    links[link, URGENT_TAIL] = row
+    expect_free(link, rows, links, wheel, heap, sim)
 
 
 @kernel
@@ -235,7 +244,13 @@ def chance(link: int, links: Ints) -> float:
     """The next number in 0 .. 1 of the link's own sequence (SplitMix64: Steele, Lea, Flood, OOPSLA 2014)."""
     state = np.uint64(links[link, DICE]) + np.uint64(0x9E3779B97F4A7C15)
     links[link, DICE] = np.int64(state)
+    return float(mixed_bits(state)) * 2.0**-53
+
+
+@kernel
+def mixed_bits(state: np.uint64) -> int:
+    """53 bits that depend on all of ``state``."""
     mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed ^= mixed >> np.uint64(31)
-    return float(np.int64(mixed >> np.uint64(11))) * 2.0**-53
+    return int(np.int64(mixed >> np.uint64(11)))

@@ -1,4 +1,4 @@
-"""What passes a port: packets that are forwarded, acknowledgements that wait, flows that take turns."""
+"""What passes a port: packets that are forwarded, acknowledgements that wait, what flows send in their turn."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels.jit import kernel
-from xsim.sim.kernels.packet_clock import new_row, schedule
+from xsim.sim.kernels.packet_clock import new_row
 from xsim.sim.kernels.packet_columns import (
-    ACKED,
     AVAILABLE,
     BACKLOG,
     BELOW,
     BUFFER,
     DATA,
-    FINISHED,
     FLOW,
     FLOW_RATE,
     FLOWS_AT,
@@ -35,7 +33,9 @@ from xsim.sim.kernels.packet_columns import (
     PAUSED,
     PAUSING,
     POSTED,
+    QUEUE,
     RECORDED,
+    RESEND,
     RESERVE,
     RESUME,
     RESUME_GAP,
@@ -46,13 +46,10 @@ from xsim.sim.kernels.packet_columns import (
     SENT_AT,
     SERVED,
     SIZE,
-    STATE,
     TAKEN,
     URGENT,
-    WAKE,
-    WAKE_ROW,
     WAY,
-    WINDOW,
+    WAYS,
 )
 from xsim.sim.kernels.packet_control import expect_reply
 from xsim.sim.kernels.packet_credit import give_back, may_send
@@ -68,13 +65,15 @@ from xsim.sim.kernels.packet_link import (
     threshold,
     transmit,
 )
+from xsim.sim.kernels.packet_pull import take_back
 from xsim.sim.kernels.packet_reorder import skip
+from xsim.sim.kernels.packet_turns import next_in_turn, sleep
+from xsim.sim.kernels.packet_ways import next_way
 
 __all__ = ["forward", "prompt", "serve"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-LATEST = 1 << 62
 
 
 @kernel
@@ -177,15 +176,17 @@ def serve(
             _leave(row, link, rows, links, chances, switches, seen, route, wheel, heap, sim)
         transmit(row, link, rows, links, wheel, heap, sim)
     elif links[link, FLOWS_HERE] > 0:
-        place = _next_in_turn(link, links, flows, turns, sim)
+        place = next_in_turn(link, links, flows, turns, sim)
         if place >= 0:
             flow = turns[links[link, FLOWS_AT] + place]
-            payload = min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - flows[flow, NEXT_BYTE])
+            again = flows[flow, RESEND] if sim[QUEUE] else -1
+            first = rows[again, NUMBER] if again >= 0 else flows[flow, NEXT_BYTE]
+            payload = min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - first)
             if may_send(payload + flows[flow, OVERHEAD], link, rows, links, wheel, heap, sim):
                 links[link, SERVED] = place
-                _send(flow, payload, link, rows, links, flows, seen, arrived, wheel, heap, sim)
+                _send(flow, first, payload, link, rows, links, flows, seen, arrived, wheel, heap, sim)
         else:
-            _sleep(link, rows, links, flows, turns, wheel, heap, sim)
+            sleep(link, rows, links, flows, turns, wheel, heap, sim)
 
 
 @kernel
@@ -223,6 +224,7 @@ def _leave(
 @kernel
 def _send(
     flow: int,
+    first: int,
     payload: int,
     link: int,
     rows: Ints,
@@ -234,12 +236,15 @@ def _send(
     heap: Ints,
     sim: Ints,
 ) -> None:
-    """The next packet of a flow."""
+    """A packet of a flow, new or one that was cut on its way."""
     size = payload + flows[flow, OVERHEAD]
-    row = new_row(rows, sim)
+    row = take_back(flow, rows, flows) if sim[QUEUE] else -1
+    if row < 0:
+        row = new_row(rows, sim)
+        flows[flow, NEXT_BYTE] += payload
     rows[row, KIND], rows[row, FLOW], rows[row, SIZE] = DATA, flow, size
-    rows[row, NUMBER], rows[row, HOP] = flows[flow, NEXT_BYTE], flows[flow, WAY]
-    flows[flow, NEXT_BYTE] += payload
+    rows[row, NUMBER] = first
+    rows[row, HOP] = next_way(flow, flows) if sim[SELECTIVE] and flows[flow, WAYS] > 1 else flows[flow, WAY]
     if sim[SELECTIVE] and not flows[flow, INSIDE]:
         skip(flow, flows, arrived)
     flows[flow, LAST_SIZE] = size
@@ -249,52 +254,3 @@ def _send(
         seen[row, SENT_AT], seen[row, HOPS_SEEN] = sim[NOW], 0
     transmit(row, link, rows, links, wheel, heap, sim)
     flows[flow, AVAILABLE] = sim[NOW] + (size * 8 * sim[SCALE] - sim[BELOW]) // flows[flow, FLOW_RATE]
-
-
-@kernel
-def _next_in_turn(link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> int:
-    """Place of the next flow after the last one served that may send, -1 if none may.
-
-    Finished flows that the search comes by leave the list, with all finished ones behind the first of them.
-    """
-    first, count = links[link, FLOWS_AT], links[link, FLOWS_HERE]
-    paused, found, leaving = links[link, PAUSED] != 0, -1, count
-    for step in range(1, count + 1):
-        place = (links[link, SERVED] + step) % count
-        flow = turns[first + place]
-        sent, acked = flows[flow, NEXT_BYTE], flows[flow, ACKED]
-        window = flows[flow, WINDOW]
-        if not paused and sent < flows[flow, POSTED] and (window == 0 or sent - acked < window):
-            if flows[flow, AVAILABLE] <= sim[NOW]:
-                found = place
-                break
-        elif flows[flow, STATE] == FINISHED:
-            leaving = min(leaving, place)
-    if leaving < count:
-        kept = leaving
-        for place in range(leaving, count):
-            flow = turns[first + place]
-            if flows[flow, STATE] != FINISHED:
-                if place == found:
-                    found = kept
-                turns[first + kept] = flow
-                kept += 1
-        links[link, FLOWS_HERE] = kept
-    return int(found)
-
-
-@kernel
-def _sleep(link: int, rows: Ints, links: Ints, flows: Ints, turns: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
-    """Wake the port when the first of its flows may send by its rate, unless it is to wake already."""
-    if links[link, WAKE_ROW] >= 0:
-        return
-    first, at = links[link, FLOWS_AT], LATEST
-    for place in range(links[link, FLOWS_HERE]):
-        flow = turns[first + place]
-        if flows[flow, NEXT_BYTE] < flows[flow, POSTED] and flows[flow, AVAILABLE] > sim[NOW]:
-            at = min(at, flows[flow, AVAILABLE])
-    if at < LATEST:
-        row = new_row(rows, sim)
-        rows[row, KIND], rows[row, FLOW] = WAKE, link
-        links[link, WAKE_ROW] = row
-        schedule(row, at, rows, wheel, heap, sim)

@@ -16,6 +16,7 @@ from xsim.sim.kernels.packet_columns import (
     ARRIVED,
     BASE,
     FULL_PAYLOAD,
+    MISSING,
     NEXT_BYTE,
     OVERHEAD,
     POSTED,
@@ -48,17 +49,21 @@ def begin_round(flow: int, flows: Ints, arrived: Ints) -> None:
 
 
 @kernel
-def take(flow: int, first: int, size: int, flows: Ints, arrived: Ints) -> None:
-    """A packet is there; with it, bytes may be complete up to the next hole."""
+def take(flow: int, first: int, size: int, flows: Ints, arrived: Ints) -> bool:
+    """A packet is there; with it, bytes may be complete up to the next hole. False: it has come before."""
     wanted = flows[flow, RECEIVED]
+    if first < wanted or (first > wanted and _is_set(flow, first, flows[flow, ARRIVED], flows, arrived)):
+        return False
+    flows[flow, MISSING] -= 1
     if first > wanted:
         _set(flow, first, flows[flow, ARRIVED], flows, arrived)
-    elif first == wanted:
+    else:
         wanted += size - flows[flow, OVERHEAD]
         while wanted < flows[flow, POSTED] and _is_set(flow, wanted, flows[flow, ARRIVED], flows, arrived):
             _clear(flow, wanted, flows[flow, ARRIVED], flows, arrived)
             wanted += min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - wanted)
         flows[flow, RECEIVED] = wanted
+    return True
 
 
 @kernel

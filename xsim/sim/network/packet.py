@@ -25,6 +25,8 @@ from xsim.units import parse_time
 
 __all__ = ["Packet"]
 
+HEADROOM_PACKETS = 3  # so that pauses come in time
+
 
 @dataclass(frozen=True, slots=True)
 class Packet:
@@ -40,6 +42,10 @@ class Packet:
         header_bytes: Of each packet, besides.
         scale_up_payload_bytes, scale_up_header_bytes: The same, of transfers over links of a scale-up fabric alone. By
             default one stands for 16 packets of NVLink, each of 256 bytes and a header of 16.
+        routing: Which of several paths of equal standing a packet takes between hosts. ``hash``: that of the pair of
+            ranks (ECMP). ``round_robin``: the transfers of a rank take them in turn. ``rail``: that of the number of
+            the NIC in its host. ``spray``: each packet another; ``adaptive``: each switch sends each packet by the
+            port with the shortest queue, of two drawn at random and that which it chose last.
         flow_control: Between hosts. ``pause``: a switch that fills up pauses its neighbours (PFC). ``credit``: they
             send only what has room at the end of the link (InfiniBand). ``none``: packets are lost.
         credit_bytes: Of the buffer at the end of each link that works by credit; absent: just enough for its rate.
@@ -54,13 +60,14 @@ class Packet:
             of the same rates and delays, joined in the same way. No number changes by it.
         exact: Simulate every packet, whatever the options above say.
         sample: How far apart the instants are at which queues and rates of links are noted, with its unit: ``1 us``.
-            Then every collective is simulated in its place; no time changes. Empty: they are not noted.
+            Then every collective is simulated in its place, and as with ``exact``. Empty: they are not noted.
     """
 
     payload_bytes: int = 4096
     header_bytes: int = 48
     scale_up_payload_bytes: int = 4096
     scale_up_header_bytes: int = 256
+    routing: Literal["hash", "round_robin", "rail", "spray", "adaptive"] = "hash"
     flow_control: Literal["pause", "credit", "none"] = "pause"
     credit_bytes: int | None = None
     retry_ps: int = 500_000_000
@@ -91,15 +98,17 @@ class Packet:
             header_bytes=self.header_bytes,
             scale_up_payload_bytes=self.scale_up_payload_bytes,
             scale_up_header_bytes=self.scale_up_header_bytes,
+            routing=self.routing,
             flow_control=self.flow_control,
             credit_bytes=self.credit_bytes,
             retry_ps=self.retry_ps if self.flow_control == "none" else None,
             buffer_bytes=self.buffer_bytes,
+            headroom_packets=HEADROOM_PACKETS,
             congestion=self.congestion,
             completion="receiver",
             sample_ps=parse_time(self.sample) if self.sample else None,
             seed=seed,
-            fast_forward=self.fast_forward and not self.exact,
+            fast_forward=self.fast_forward and not self.exact and not self.sample,
         )
 
 

@@ -102,6 +102,8 @@ class Alone:
         return self._runs[compiled]
 
     def _part(self, compiled: Compiled) -> _Part:
+        if self._settings.routing != "hash":  # its packets may take any link
+            return self._whole(compiled)
         graph, fabric = compiled.graph, self._fabric
         pairs = list(zip(graph.src.tolist(), graph.dst.tolist(), strict=True))
         ways = {pair: fabric.route(*pair) for src, dst in pairs for pair in ((src, dst), (dst, src))}
@@ -127,6 +129,11 @@ class Alone:
             compiled=replace(compiled, path=np.array([place[link] for link in compiled.path.tolist()], dtype=np.int64)),
             form=(kinds, numbered.tobytes(), *_kind_of(wires), *_rows_of(compiled)),
         )
+
+    def _whole(self, compiled: Compiled) -> _Part:
+        wires = Wires(self._wires.links.copy(), self._wires.chances, self._wires.switches.copy())
+        links = np.arange(len(wires.links))
+        return _Part(links=links, fabric=self._fabric, wires=wires, compiled=compiled, form=compiled)
 
     def _simulate(self, part: _Part) -> Lone:
         dice = part.wires.links[:, k.DICE].copy()

@@ -25,5 +25,6 @@ def counts_of(links: Ints, first: Ints, go_backs: Ints, tick_ps: int) -> LinkCou
         paused_ps=links[:, k.PAUSED_FOR] * tick_ps,
         drops=links[:, k.DROPS].copy(),
         lost=links[:, k.LOST].copy(),
+        cuts=links[:, k.CUTS].copy(),
         go_backs=back,
     )

@@ -25,6 +25,7 @@ class Engine:
         links, chances, switches: The wires.
         flows, memory: Flows, and what the congestion control knows of each.
         arrived: What both ends keep of packets that overtake others; whoever adds flows makes room in it.
+        forks: Where ways part, if switches choose; as long as ``route`` then.
         route, turns, members: Ways; flows that take turns at a port; flows that follow one another.
         ended, log: Parties that are done, and durations of transfers.
         sim: The state of the whole.
@@ -53,6 +54,7 @@ class Engine:
         self.links, self.chances, self.switches = wires.links, wires.chances, wires.switches
         self.flows, self.memory = flows, memory
         self.route, self.turns, self.members = route, turns, members
+        self.forks: Ints = np.zeros((0, k.FORK_COLUMNS), dtype=np.int64)
         self.arrived: Ints = np.zeros(0, dtype=np.int64)
         self.ended: Ints = np.zeros(0, dtype=np.int64)
         self.log: Ints = np.zeros(0, dtype=np.int64)
@@ -102,6 +104,7 @@ class Engine:
                 self.seen,
                 self.arrived,
                 self.route,
+                self.forks,
                 self.turns,
                 self.members,
                 self.ended,
@@ -123,6 +126,16 @@ class Engine:
         from xsim.sim.kernels.packet_clock import next_tick
 
         return next_tick(self.rows, self.wheel, self.bucket, self.heap, self.sim)
+
+    def check_empty(self) -> None:
+        """Assert that, with no event left, what was sent is received, nothing is held, and all credit has come back."""
+        held = self.links[:, [k.BACKLOG, k.TAKEN, k.OVER, k.PAUSING, k.PAUSED]]
+        assert not held.any(), "a buffer is not empty"
+        assert (self.credits() == self.links[:, k.BUFFER]).all(), "credit is missing"
+        assert not self.switches[:, k.SHARED].any(), "a pool is not empty"
+        travelled = self.flows[:, k.LAST_SIZE] > 0
+        assert (self.flows[:, k.RECEIVED] == self.flows[:, k.POSTED])[travelled].all(), "a byte is missing"
+        assert not self.arrived.any(), "a packet is kept that nobody waits for"
 
     def credits(self) -> Ints:
         """Bytes of credit per link: what the transmitter has, and what is on its way to it."""
@@ -183,6 +196,8 @@ def _sim(settings: Settings, width: int) -> Ints:
         k.RETRY_TIME: (settings.retry_ps or 0) // tick_ps,
         k.RETRIES: settings.retries,
         k.SELECTIVE: settings.selective,
+        k.ADAPTIVE: settings.routing == "adaptive",
+        k.QUEUE: control.asking.queue_packets * settings.data_bytes if control.asking else 0,
         k.AT_RECEIVER: settings.completion == "receiver",
         k.CONTROLLED: control.law is not None,
         k.RECORDED: control.records,

@@ -18,7 +18,6 @@ SCALE_UP = "scale_up"
 INSIDE_HOSTS = ("pcie", SCALE_UP)  # kinds of links
 
 UNLIMITED_BYTES = 1 << 60
-PACKETS_UNDER_WAY = 3  # beside the delay both ways: one being sent at either end when a pause is called for, one more
 
 
 def wires_of_fabric(fabric: Fabric, settings: Settings) -> Wires:
@@ -27,7 +26,8 @@ def wires_of_fabric(fabric: Fabric, settings: Settings) -> Wires:
     Links inside hosts, PCIe and scale-up, work by credit as their standards have it, and mark nothing; of those between
     hosts the settings say how they work. What lies between two links is a switch. One whose ports' headroom and reserve
     take more than half of ``buffer_bytes`` has twice of what they take instead: a topology may draw many switches as
-    one. A link with no way back and no credit has a buffer without end, since nobody could be told to pause.
+    one. A link with no way back and no credit has a buffer without end, since nobody could be told to pause. Where
+    switches cut packets, all else waits without end: in hosts whose own links are slower than their network.
     """
     kinds = np.array([link.kind for link in fabric.links])
     inside = np.isin(kinds, INSIDE_HOSTS)
@@ -47,12 +47,14 @@ def wires_of_fabric(fabric: Fabric, settings: Settings) -> Wires:
     place = {vertex: switch for switch, vertex in enumerate(dict.fromkeys(behind))}
     links[:, k.BACK], links[:, k.INTO] = back, [place[vertex] for vertex in behind]
     shared = ~credit
-    under_way = rate / 8e12 * delay_ps * settings.headroom + PACKETS_UNDER_WAY * settings.data_bytes
+    under_way = rate / 8e12 * delay_ps * settings.headroom + settings.headroom_packets * settings.largest_bytes
     links[shared, k.HEADROOM] = under_way[shared]
     switches = np.zeros((len(place), k.SWITCH_COLUMNS), dtype=np.int64)
     np.add.at(switches[:, k.POOL], links[shared, k.INTO], links[shared, k.HEADROOM] + settings.reserve_bytes)
     switches[:, k.POOL] = np.maximum(settings.buffer_bytes - switches[:, k.POOL], switches[:, k.POOL])
     switches[links[shared & (back < 0), k.INTO], k.POOL] = UNLIMITED_BYTES
+    if settings.congestion.asking:
+        switches[:, k.POOL] = UNLIMITED_BYTES
     return Wires(links, chances, switches)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ class Flows:
         after: Number of the flow whose completion at its sender starts this one, or -1.
         path_ptr, path: Directed links of the data packets of each flow, in CSR form.
         back_ptr, back: Directed links of its acknowledgements, in CSR form.
+        ways, ways_of: Sets of paths that are as good, all with the same first link, and the set of each flow; needed
+            where ``Settings.routing`` is not ``hash``.
         number: What each is called in messages; None: by its place.
     """
 
@@ -35,6 +38,8 @@ class Flows:
     path: Ints
     back_ptr: Ints
     back: Ints
+    ways: Sequence[tuple[tuple[int, ...], ...]] = ()
+    ways_of: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     number: Ints | None = None
 
     def names(self, places: Ints) -> tuple[int, ...]:

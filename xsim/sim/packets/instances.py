@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +13,13 @@ from xsim.sim.contracts import LinkCounts, LinkSamples
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
 from xsim.sim.packets.counts import counts_of
+from xsim.sim.packets.fabric_ways import FabricWays
 from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP
 from xsim.sim.packets.reorder import make_room
 from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.skip import engine_for
+from xsim.sim.packets.stuck import listed, reason
 from xsim.sim.packets.wires import Wires, width_of
 from xsim.sim.traffic.compiled import Compiled
 from xsim.sim.traffic.tally import Totals
@@ -50,6 +51,7 @@ class Instances:
         self._sampler = Sampler(settings.sample_ps, settings.tick_ps, len(wires.links), "network.sample")
         kinds = np.array([link.kind for link in fabric.links])
         self._scale_up, self._inside = kinds == SCALE_UP, np.isin(kinds, INSIDE_HOSTS)
+        self._ways = FabricWays(fabric, settings)
         self._used = 0
         self._let: Ints = np.zeros(len(fabric.links), dtype=np.int64)  # flows that begin at each port, so far
         self._capacity = self._let.copy()  # of each port's list of flows
@@ -93,8 +95,7 @@ class Instances:
         while (answer := self._sampler.run(engine, min(until_ps, LONGEST_PS))) == k.GROW:
             self._empty_log()
         if answer == k.LOST_HOPE or (answer == k.IDLE and not engine.sim[k.ENDED] and self._stuck()):
-            problem, fix = "packets wait for one another, or were lost for good", "give switches more memory"
-            raise SpecError("network", "packet", problem, fix)
+            raise self._error()
         done = engine.ended[: engine.sim[k.ENDED]].tolist()
         engine.sim[k.ENDED] = 0
         self._look_ahead()
@@ -129,6 +130,18 @@ class Instances:
         """Whether a flow has begun and cannot end."""
         return bool((self._engine.flows[: self._used, k.STATE] == k.UNDER_WAY).any())
 
+    def _error(self) -> SpecError:
+        """What is wrong with the transfers that have begun and cannot end."""
+        flows, route = self._engine.flows[: self._used], self._engine.route
+        ways = flows[flows[:, k.STATE] == k.UNDER_WAY, k.WAY].tolist()
+        ends = [(self._name(route[way]), self._name(route[way + np.argmax(route[way:] < 0) - 1])) for way in ways]
+        shown = [f"{first.partition(' -> ')[0]} -> {last.rpartition(' -> ')[2]}" for first, last in ends]
+        problem, fix = reason(self._engine.links, self._name)
+        return SpecError("network", "packet", f"transfers {listed(shown)} cannot end: {problem}", fix)
+
+    def _name(self, link: int) -> str:
+        return self._fabric.links[link].name
+
     def _empty_log(self) -> None:
         sim = self._engine.sim
         durations_ps, counts = np.unique(self._engine.log[: sim[k.LOGGED]], return_counts=True)
@@ -143,13 +156,15 @@ class Instances:
         row, party = slots[:rows], slots[rows:]
         src, dst = rows + compiled.src_party, rows + compiled.dst_party
         other = np.flatnonzero(src != dst)
-        row[:, [k.GAP, k.BEGAN, k.SENDER_END, k.RECEIVER_END]] = -1
+        row[:, [k.GAP, k.BEGAN, k.SENDER_END, k.RECEIVER_END, k.RESEND]] = -1
         row[:, k.BYTES_PER_ROUND], row[:, k.OFFSET] = compiled.size_bytes, graph.delay_ps
         row[:, k.ROUNDS], row[:, k.CYCLE_LEN] = graph.rounds, np.maximum(1, graph.cycle_len)
         row[:, k.CYCLE] = base + np.where(graph.cycle_len > 0, graph.cycle_base, np.arange(rows))
         row[:, k.EXTRA], row[:, k.MILESTONE] = graph.wire_ppm - PPM, self._settings.ack_every
         row[:, k.SRC_PARTY], row[:, k.DST_PARTY] = base + src, base + dst
-        row[:, k.WAY], row[:, k.WAY_BACK] = self._ways(compiled)
+        route, forks = self._ways.give(row, compiled)
+        self._engine.route = np.concatenate((self._engine.route, route))
+        self._engine.forks = np.concatenate((self._engine.forks, forks))
         before = np.diff(graph.pred_ptr)
         row[:, k.AWAITED] = before + 1 + (src != dst)
         heads = np.concatenate((graph.pred, src, dst[other]))
@@ -160,19 +175,6 @@ class Instances:
         party[:, k.AWAITED] = party[:, k.FOLLOWERS_END] - party[:, k.FOLLOWERS]
         self._engine.members = np.concatenate((self._engine.members, base + tails[np.argsort(heads, kind="stable")]))
         return slots
-
-    def _ways(self, compiled: Compiled) -> tuple[list[int], list[int]]:
-        """Where in ``route`` the rows have their ways and those of their acknowledgements; new ones are added."""
-        graph, route = compiled.graph, self._engine.route
-        there, back, parts, at = list[int](), list[int](), list[tuple[int, ...]](), len(route)
-        for src, dst in zip(graph.src.tolist(), graph.dst.tolist(), strict=True):
-            for ways, way in ((there, self._fabric.route(src, dst)), (back, self._fabric.route(dst, src))):
-                ways.append(at)
-                parts.append((*way, -1))
-                at += len(way) + 1
-        added = np.fromiter(chain.from_iterable(parts), dtype=np.int64, count=at - len(route))
-        self._engine.route = np.concatenate((route, added))
-        return there, back
 
     def _let_in(self, ports: Ints) -> None:
         """Make room in the lists of the ports at which the new flows take turns."""
@@ -203,7 +205,7 @@ class Instances:
         """Windows, and what the congestion control is told of each flow."""
         settings, control, engine = self._settings, self._settings.congestion, self._engine
         windowed = settings.window in ("bdp", "follows") or (settings.window == "auto" and control.windowed)
-        if not windowed and not control.law:
+        if not windowed and not control.law and not control.asking:
             return
         for row in range(compiled.graph.rows):
             path = compiled.path[compiled.path_ptr[row] : compiled.path_ptr[row + 1]]
@@ -213,6 +215,9 @@ class Instances:
                 trip = max(1, int(hops.sum()))
                 window = max(1, trip * int(rate.min()) // (8 * 10**12))
                 engine.flows[base + row, k.WINDOW] = window if windowed else 0
+                if control.asking:
+                    first = control.asking.first(np.array([window]), settings.payload_bytes)
+                    engine.flows[base + row, k.FIRST_PACKETS] = first[0]
                 if control.law:
                     told = engine.memory[base + row]
                     told[k.TRIP], told[k.TRIP_BYTES], told[k.LINE_BITS] = trip, window, rate[0]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.errors import SpecError, short
+from xsim.errors import SpecError
 from xsim.fabric.graph import Graph
 from xsim.sim.contracts import LinkCounts, LinkSamples
 from xsim.sim.kernels import packet_columns as k
@@ -20,6 +23,8 @@ from xsim.sim.packets.reorder import make_room
 from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.skip import engine_for
+from xsim.sim.packets.stuck import reason
+from xsim.sim.packets.ways import Blocks, in_turn, stray, taken
 from xsim.sim.packets.wires import width_of, wires_of
 
 __all__ = ["Outcome", "replay"]
@@ -56,20 +61,26 @@ class Outcome:
     events: int
 
 
-def replay(graph: Graph, flows: Flows, settings: Settings, watch: Watch | None = None) -> Outcome:
+def replay(
+    graph: Graph, flows: Flows, settings: Settings, watch: Watch | None = None, mute: frozenset[int] = frozenset()
+) -> Outcome:
     """All of ``flows`` over ``graph``, to the end; then every byte has come once and every buffer is empty.
 
     Args:
         watch: Told now and then the instant in ps, and how many flows have ended.
+        mute: Switches that pause nobody and mark nothing, as the NVSwitches of SimAI.
 
     Raises:
-        SpecError: Flows cannot end: they wait for what was lost, or for one another.
+        SpecError: Flows cannot end: they wait for what was lost, or for one another. A switch has too little memory.
     """
     tick_ps = settings.tick_ps
-    wires = wires_of(graph, settings)
+    flows = _routed(flows, settings)
+    wires = wires_of(graph, settings, mute)
     table, route, turns, members = _flow_tables(flows, wires.links, settings)
     memory = _memory(flows, table, wires.links, settings)
     engine = engine_for(settings)(wires, table, memory, route, turns, members, width_of(wires.links), settings)
+    if settings.scatters:
+        engine.route, engine.forks = _scatter(flows, table, route, settings)
     engine.arrived = np.zeros(make_room(table, flows.size_bytes, settings), dtype=np.int64)
     starts = np.flatnonzero(flows.after < 0)
     starts = starts[np.argsort(flows.start_ps[starts], kind="stable")]
@@ -81,8 +92,39 @@ def replay(graph: Graph, flows: Flows, settings: Settings, watch: Watch | None =
         raise _gave_up(int(engine.sim[k.GAVE_UP]), flows, table, settings)
     if engine.sim[k.UNFINISHED]:
         raise _stuck(graph, flows, table, wires.links)
-    _check_empty(engine)
+    engine.check_empty()
     return _outcome(engine, tick_ps, sampler.found(engine))
+
+
+def _routed(flows: Flows, settings: Settings) -> Flows:
+    """The flows on other paths, if the rule is to choose one for each as they begin."""
+    if settings.routing not in ("round_robin", "rail"):
+        return flows
+    turns, paths = Counter[int](), list[tuple[int, ...]]([()] * len(flows.src))
+    for flow in _as_they_begin(flows):
+        ways, src = flows.ways[flows.ways_of[flow]], int(flows.src[flow])
+        paths[flow] = ways[in_turn(settings.routing, turns, src, src, len(ways))]
+    path = np.fromiter(chain.from_iterable(paths), dtype=np.int64)
+    return replace(flows, path_ptr=np.cumsum([0, *map(len, paths)]), path=path)
+
+
+def _scatter(flows: Flows, table: Ints, route: Ints, settings: Settings) -> tuple[Ints, Ints]:
+    """Give each flow all of its ways; ``route`` and ``forks`` then."""
+    blocks, earlier = Blocks(settings, len(route)), Counter[tuple[int, int]]()
+    for flow in _as_they_begin(flows):
+        number, pair = int(flows.ways_of[flow]), (int(flows.src[flow]), int(flows.dst[flow]))
+        block = blocks.add(number, partial(flows.ways.__getitem__, number))
+        seed = stray(settings, *pair, earlier[pair])
+        table[flow, [k.WAY, k.STRIDE, k.WAYS, k.STRAY]] = taken(block, seed, settings)
+        earlier[pair] += 1
+    added, forks = blocks.added()
+    return np.concatenate((route, added)), forks
+
+
+def _as_they_begin(flows: Flows) -> list[int]:
+    """Numbers of the flows by their start; those that wait for others come last."""
+    order: list[int] = np.lexsort((flows.start_ps, flows.after >= 0)).tolist()
+    return order
 
 
 def _to_the_end(engine: Engine, sampler: Sampler, tick_ps: int, watch: Watch | None) -> int:
@@ -117,36 +159,17 @@ def _outcome(engine: Engine, tick_ps: int, samples: LinkSamples | None) -> Outco
     )
 
 
-def _gave_up(flow: int, flows: Flows, table: Ints, settings: Settings) -> SpecError:
-    problem = f"its sender has gone back {settings.retries} times in a row to byte {table[flow, k.ACKED]}"
-    (name,) = flows.names(np.array([flow]))
-    return SpecError(f"flow {name}", "lost", problem, "mend its links, or allow more retries or a longer retry_ps")
+def _gave_up(row: int, flows: Flows, table: Ints, settings: Settings) -> SpecError:
+    problem = f"its sender has gone back {settings.retries} times in a row to byte {table[row, k.ACKED]}"
+    fix = "mend the links of its ways, or raise network.retries or network.retry_ps"
+    (name,) = flows.names(np.array([row]))
+    return SpecError(f"flow {name}", f"{flows.src[row]} -> {flows.dst[row]}", problem, fix)
 
 
 def _stuck(graph: Graph, flows: Flows, table: Ints, links: Ints) -> SpecError:
     """Nothing is under way any more, and flows are unfinished."""
-    unfinished = flows.names(np.flatnonzero(table[:, k.STATE] != k.FINISHED))
-    held = {"paused": links[:, k.PAUSED] != 0, "without credit": links[:, k.CREDIT_CALL] == k.NEXT_CALL}
-    for what, which in held.items():
-        if which.any():
-            named = short([graph.link_name(link) for link in np.flatnonzero(which).tolist()])
-            where = f"they wait for one another: links {named} are {what} for good"
-            fix = "give switches more memory, or take ways without a circle"
-            return SpecError("flows", unfinished, where, fix)
-    where = "packets were lost that nobody asks for again"
-    return SpecError("flows", unfinished, where, "set retry_ps, so that senders go back by themselves")
-
-
-def _check_empty(engine: Engine) -> None:
-    """What was sent is received, nothing is held anywhere, and all credit is with the transmitters or on its way."""
-    held = engine.links[:, [k.BACKLOG, k.TAKEN, k.OVER, k.PAUSING, k.PAUSED]]
-    assert not held.any(), "a buffer is not empty"
-    assert (engine.credits() == engine.links[:, k.BUFFER]).all(), "credit is missing"
-    assert not engine.switches[:, k.SHARED].any(), "a pool is not empty"
-    received = engine.flows[:, k.RECEIVED]
-    travelled = engine.flows[:, k.LAST_SIZE] > 0
-    assert (received == engine.flows[:, k.POSTED])[travelled].all(), "a byte is missing"
-    assert not engine.arrived.any(), "a packet is kept that nobody waits for"
+    unfinished = np.flatnonzero((table[:, k.BEGAN] >= 0) & (table[:, k.STATE] != k.FINISHED))
+    return SpecError("flows", flows.names(unfinished), *reason(links, graph.link_name))
 
 
 def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Floats:
@@ -163,6 +186,8 @@ def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Float
     window = np.maximum(1, trip * slowest // (8 * scale))
     if settings.window in ("bdp", "follows") or (settings.window == "auto" and control.windowed):
         table[travels, k.WINDOW] = window
+    if control.asking:
+        table[travels, k.FIRST_PACKETS] = control.asking.first(window, settings.payload_bytes)
     if control.law:
         memory[:, k.TRIP] = trip
         memory[travels, k.TRIP_BYTES] = window
@@ -181,7 +206,7 @@ def _flow_tables(flows: Flows, links: Ints, settings: Settings) -> tuple[Ints, I
     table[:, k.OFFSET] = flows.start_ps // settings.tick_ps
     table[:, k.CARRIES] = flows.size_bytes
     table[flows.after < 0, k.STATE] = k.UNDER_WAY
-    table[:, [k.SENDER_END, k.RECEIVER_END, k.GAP, k.BEGAN]] = -1
+    table[:, [k.SENDER_END, k.RECEIVER_END, k.GAP, k.BEGAN, k.RESEND]] = -1
     table[:, k.FULL_PAYLOAD], table[:, k.OVERHEAD] = settings.payload_bytes, settings.overhead_bytes
     table[:, k.MILESTONE] = settings.ack_every
     table[:, k.CYCLE] = np.arange(count)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +15,7 @@ __all__ = ["Sampler"]
 
 Ints = NDArray[np.int64]
 MOST_ROWS = 10**7  # a gigabyte or so, with what becomes of them
+FIRST_ROWS = 1024
 
 
 class Sampler:
@@ -32,8 +31,8 @@ class Sampler:
         self.due = self._interval or NEVER_PS
         self._sent: Ints = np.zeros(links, dtype=np.int64)
         self._shown = np.zeros(links, dtype=np.bool_)  # last time
-        self._rows: list[tuple[int, Ints, Ints, Ints]] = []
-        self._count, self._option = 0, option
+        self._table: Ints = np.zeros((4, 0), dtype=np.int64)  # instants, links, queued and sent bytes
+        self._rows, self._option = 0, option
 
     def run(self, engine: Engine, until: int) -> int:
         """Process events up to ``until`` as ``Engine.run`` does, and answer as it does."""
@@ -49,26 +48,35 @@ class Sampler:
         """All looks so far, and a last one if something was sent since; None without an interval."""
         if not self._interval:
             return None
+        table = self._table[:, : self._rows]
         if (engine.links[:, k.BYTES] != self._sent).any():
-            self._look(engine.links)
-        nothing: Ints = np.zeros(0, dtype=np.int64)
-        columns = [np.concatenate((nothing, *column)) for column in zip(*(row[1:] for row in self._rows), strict=True)]
-        link, queued, sent = columns or (nothing, nothing, nothing)
-        ticks = chain.from_iterable([tick] * len(links) for tick, links, *_ in self._rows)
-        time = np.fromiter(ticks, dtype=np.int64, count=len(link))
-        return LinkSamples(self._interval * self._tick_ps, time * self._tick_ps, link, queued, sent)
+            table = np.concatenate((table, self._seen(engine.links)), axis=1)
+        tick, link, queued, sent = table
+        return LinkSamples(self._interval * self._tick_ps, tick * self._tick_ps, link, queued, sent)
 
     def _look(self, links: Ints) -> None:
-        queued, sent = links[:, k.BACKLOG], links[:, k.BYTES] - self._sent
-        shows = (queued > 0) | (sent > 0)
-        rows = np.flatnonzero(shows | self._shown)
-        self._rows.append((self.due, rows, queued[rows], sent[rows]))
-        self._sent, self._shown = links[:, k.BYTES].copy(), shows
+        new = self._seen(links)
+        rows = new.shape[1]
+        self._make_room_for(rows)
+        self._table[:, self._rows : self._rows + rows] = new
+        self._rows += rows
+        self._shown = (links[:, k.BACKLOG] > 0) | (links[:, k.BYTES] != self._sent)
+        self._sent = links[:, k.BYTES].copy()
         self.due += self._interval
-        self._count += len(rows)
-        if self._count > MOST_ROWS:
+
+    def _seen(self, links: Ints) -> Ints:
+        """Instant, link, queued and sent bytes, of links that have something to show, or had it last time."""
+        queued, sent = links[:, k.BACKLOG], links[:, k.BYTES] - self._sent
+        seen = np.flatnonzero((queued > 0) | (sent > 0) | self._shown)
+        return np.stack((np.full(len(seen), self.due), seen, queued[seen], sent[seen]))
+
+    def _make_room_for(self, rows: int) -> None:
+        if self._rows + rows > MOST_ROWS:
             problem = f"there are more than {MOST_ROWS} samples of links"
             raise SpecError(self._option, f"{self._interval * self._tick_ps} ps", problem, "choose a longer interval")
+        if self._rows + rows > self._table.shape[1]:
+            grown = max(FIRST_ROWS, 2 * self._table.shape[1], self._rows + rows)
+            self._table = np.concatenate((self._table, np.zeros((4, grown - self._table.shape[1]), np.int64)), axis=1)
 
     def _pass_over(self, engine: Engine) -> None:
         """Leave out looks before the next event, if they would see nothing."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from xsim.errors import SpecError
+from xsim.sim.congestion.hpcc import Hpcc
 from xsim.sim.congestion.none import Uncontrolled
 from xsim.sim.contracts import CongestionControl
 from xsim.sim.marking import Marking, marking_at
@@ -14,6 +15,7 @@ from xsim.sim.marking import Marking, marking_at
 __all__ = ["FLOW_CONTROLS", "MOST_AHEAD", "Settings"]
 
 FLOW_CONTROLS = ("pause", "credit", "none")
+ROUTINGS = ("hash", "round_robin", "rail", "spray", "adaptive")
 
 REPLY_SAVES_BYTES = 2  # an acknowledgement's header is so much shorter than that of data
 MOST_AHEAD = 4096  # packets, two bits each of every flow that sends so many
@@ -36,23 +38,33 @@ class Settings:
         ack_every: A receiver acknowledges when so many bytes are new to the sender, and the last byte always.
         flow_control: What a switch does as its memory fills. ``pause``: it pauses its neighbours, port by port (PFC).
             ``credit``: each link has a buffer of its own at its end, and its transmitter sends only what has room there
-            (InfiniBand). ``none``: packets are lost.
+            (InfiniBand). ``none``: packets are lost. A switch that cuts packets, as the congestion control may have it,
+            neither pauses nor loses any.
         credit_bytes: Of each link's buffer under credit. None: what the link carries in the time from the end of one
             packet to the return of its credit, and two packets, so that a flow alone runs at the rate of the link; with
             less it gets about ``credit_bytes`` per round trip.
         buffer_bytes: Shared memory of each switch, for the links that have no buffer of their own.
         reserve_bytes: Of it, kept for each port.
-        headroom: Bytes kept per port for what is under way when it pauses: so many times bandwidth times delay.
+        headroom, headroom_packets: Bytes kept per port for what is under way when it pauses: so many times bandwidth
+            times delay, and so many of the largest packets. Without packets, as in ns-3, cables shorter than these lose
+            some in spite of pauses; with 3 none is ever lost (one at either end that has begun, one that was there).
         congestion: The congestion control of all flows.
         ecn: Marking by the port's bits per second; a port that is not listed takes that of the next slower one, or of
             the slowest. Empty: nothing is marked. None: as the congestion control wants it.
         window: What a flow may have under way: ``none`` is unlimited, ``bdp`` what fits in the longest undisturbed
             round trip of the flows, ``follows`` the same, shrinking with the flow's rate, ``auto`` as the congestion
             control wants it.
+        routing: Which of its shortest paths a packet takes. ``hash``: that which a hash of its flow has chosen (ECMP).
+            ``round_robin``: the flows of a host take the paths in turn, as they begin. ``rail``: a flow takes the path
+            of the number of its host's NIC. ``spray``: the packets of a flow take all paths in turn, in an order drawn
+            anew each time. ``adaptive``: every switch sends every packet by the port with the shortest queue, of
+            two drawn at random and that which it chose last (DRILL). Of more than 64 paths, 64 are used, evenly.
+            Acknowledgements always take the way of the hash.
         receiver: What it does with a packet that comes before an earlier one. ``in_order`` drops it and asks for the
             earlier one, as the ns-3 model does. ``selective`` keeps it, never asks, and acknowledges every packet by
             itself; a sender goes back after ``retry_ps`` only, sends again what is not acknowledged, and has no more
-            under way than ``MOST_AHEAD`` packets from the first of those on.
+            under way than ``MOST_AHEAD`` packets from the first of those on. ``auto``: ``selective`` if the packets of
+            a flow take several paths, else ``in_order``.
         nack_interval_ps: A receiver asks for the same missing byte not more often than this.
         retry_ps: A sender goes back to what is not acknowledged after so long without progress. None: never, as in the
             ns-3 model: if the last packet of a flow is lost, that is an error.
@@ -76,10 +88,12 @@ class Settings:
     buffer_bytes: int = 32 << 20
     reserve_bytes: int = 4096
     headroom: int = 3
+    headroom_packets: int = 0
     congestion: CongestionControl = field(default_factory=Uncontrolled)
     ecn: Mapping[int, Marking] | None = None
     window: Literal["auto", "none", "bdp", "follows"] = "auto"
-    receiver: Literal["in_order", "selective"] = "in_order"
+    routing: Literal["hash", "round_robin", "rail", "spray", "adaptive"] = "hash"
+    receiver: Literal["auto", "in_order", "selective"] = "auto"
     nack_interval_ps: int = 500_000_000
     retry_ps: int | None = None
     retries: int = 7
@@ -99,12 +113,6 @@ class Settings:
         for name in (*positive, "nack_interval_ps"):
             if getattr(self, name) < 1:
                 raise SpecError(name, getattr(self, name), "it is not positive", "choose at least 1")
-        if self.flow_control not in FLOW_CONTROLS:
-            problem, fix = "there is no such flow control", f"choose one of {', '.join(FLOW_CONTROLS)}"
-            raise SpecError("flow_control", self.flow_control, problem, fix)
-        if self.credit_bytes is not None and self.credit_bytes < self.largest_bytes:
-            problem, fix = "a packet would never have room", f"choose at least {self.largest_bytes}, a packet"
-            raise SpecError("credit_bytes", self.credit_bytes, problem, fix)
         if self.retry_ps is not None and self.retry_ps < self.tick_ps:
             raise SpecError("retry_ps", self.retry_ps, "it is less than a tick", f"choose at least {self.tick_ps}")
         if self.selective and self.ack_every > 1:
@@ -113,14 +121,51 @@ class Settings:
         if self.sample_ps is not None and (self.sample_ps < 1 or self.sample_ps % self.tick_ps):
             problem, fix = "it is no whole number of the clock's ticks", f"choose a multiple of {self.tick_ps} ps"
             raise SpecError("sample", f"{self.sample_ps} ps", problem, fix)
-        for name in ("reserve_bytes", "headroom", "seed", "retries"):
+        for name in ("reserve_bytes", "headroom", "headroom_packets", "seed", "retries"):
             if getattr(self, name) < 0:
                 raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
+        self._check_memory()
+        self._check_routing()
+
+    def _check_memory(self) -> None:
+        if self.flow_control not in FLOW_CONTROLS:
+            problem, fix = "there is no such flow control", f"choose one of {', '.join(FLOW_CONTROLS)}"
+            raise SpecError("flow_control", self.flow_control, problem, fix)
+        if self.credit_bytes is not None and self.credit_bytes < self.largest_bytes:
+            problem, fix = "a packet would never have room", f"choose at least {self.largest_bytes}, a packet"
+            raise SpecError("credit_bytes", self.credit_bytes, problem, fix)
+        least_bytes = self.reserve_bytes + self.largest_bytes
+        if self.buffer_bytes < least_bytes:
+            problem = "a switch holds at least a packet beside the reserve of a port"
+            raise SpecError("buffer_bytes", self.buffer_bytes, problem, f"choose at least {least_bytes}")
+
+    def _check_routing(self) -> None:
+        if self.routing not in ROUTINGS:
+            problem, fix = "packets are routed by no such rule", f"choose one of {', '.join(ROUTINGS)}"
+            raise SpecError("routing", self.routing, problem, fix)
+        if self.congestion.asking and self.receiver == "in_order":
+            problem, fix = "receivers that ask for packets take them in any order", "choose auto or selective"
+            raise SpecError("receiver", self.receiver, problem, fix)
+        if self.scatters and not self.selective:
+            problem, fix = "it drops packets that overtake others", f"choose selective: routing={self.routing}"
+            raise SpecError("receiver", self.receiver, problem, fix)
+        if self.scatters and isinstance(self.congestion, Hpcc):
+            problem = "HPCC compares what the packets of a flow have seen on one way"
+            raise SpecError("routing", self.routing, problem, "choose another congestion control, or hash")
 
     @property
     def selective(self) -> bool:
         """Whether packets may overtake one another."""
-        return self.receiver == "selective"
+        return (
+            self.receiver == "selective"
+            or (self.receiver == "auto" and self.scatters)
+            or self.congestion.asking is not None
+        )
+
+    @property
+    def scatters(self) -> bool:
+        """Whether packets of one flow take several ways."""
+        return self.routing in ("spray", "adaptive")
 
     @property
     def data_bytes(self) -> int:

@@ -281,6 +281,9 @@ def _same(before: Sequence[Table], after: Sequence[Table]) -> bool:
 
 
 def engine_for(settings: Settings) -> type[Engine]:
-    """What simulates packets with these settings: samples, and laws that nobody can move, take every packet."""
+    """What simulates packets with these settings.
+
+    Samples, laws that nobody can move, and ways that are drawn take every packet.
+    """
     able = settings.fast_forward and settings.sample_ps is None and settings.congestion.positions is not None
-    return Skipper if able else Engine
+    return Skipper if able and not settings.scatters else Engine

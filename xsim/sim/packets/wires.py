@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from xsim.errors import SpecError
 from xsim.fabric.graph import Graph
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.settings import Settings
@@ -30,22 +31,32 @@ class Wires:
     switches: Ints
 
 
-def wires_of(graph: Graph, settings: Settings) -> Wires:
-    """Directed link 2 i and 2 i + 1 are those of cable i; switches in order of their vertices."""
+def wires_of(graph: Graph, settings: Settings, mute: frozenset[int] = frozenset()) -> Wires:
+    """Directed link 2 i and 2 i + 1 are those of cable i; switches in order of their vertices.
+
+    Args:
+        mute: Switches that pause nobody and mark nothing.
+
+    Raises:
+        SpecError: A switch has less memory than its ports keep for themselves.
+    """
     number = {vertex: place for place, vertex in enumerate(sorted(graph.switches))}
     cables = graph.cables
     rate = np.repeat(np.array([cable.bandwidth_bits_per_s for cable in cables], dtype=np.int64), 2)
     delay_ps = np.repeat(np.array([cable.delay_ps for cable in cables], dtype=np.int64), 2)
     links, chances = empty_links(rate, delay_ps, np.full(len(rate), settings.data_bytes), settings)
     mark_ports(links, chances, settings)
-    owner = np.array([number.get(vertex, -1) for cable in cables for vertex in (cable.a, cable.b)], dtype=np.int64)
+    start = np.array([vertex for cable in cables for vertex in (cable.a, cable.b)], dtype=np.int64)
+    owner = np.array([number.get(vertex, -1) for vertex in start.tolist()], dtype=np.int64)
     links[:, k.BACK] = np.arange(2 * len(cables)) ^ 1
     links[:, k.INTO] = owner[links[:, k.BACK]]
     links[:, k.HEADROOM] = [
-        bits_per_s * delay // BITS_PER_S_TO_PS * settings.headroom
-        for bits_per_s, delay in zip(rate.tolist(), delay_ps.tolist(), strict=True)
+        bits_per_s * delay // BITS_PER_S_TO_PS * settings.headroom + settings.headroom_packets * settings.largest_bytes
+        for bits_per_s, delay in zip(rate.tolist(), (links[:, k.DELAY] * settings.tick_ps).tolist(), strict=True)
     ]
-    links[:, k.SIGNALS] = settings.flow_control == "pause"
+    silent = np.isin(start, [*mute])
+    links[silent, k.KMIN] = links[silent, k.KMAX] = NEVER_MARK
+    links[:, k.SIGNALS] = ~silent[links[:, k.BACK]] & (settings.flow_control == "pause")
     if settings.flow_control == "credit":
         give_credit(links, np.arange(len(links)), settings)
     nic = int(rate[owner < 0].max(initial=1))
@@ -53,8 +64,14 @@ def wires_of(graph: Graph, settings: Settings) -> Wires:
     chances[:, k.LOSS] = np.repeat([cable.loss for cable in cables], 2)
     switches = np.zeros((len(number), k.SWITCH_COLUMNS), dtype=np.int64)
     switches[:, k.POOL] = settings.buffer_bytes
-    ports = links[:, k.INTO] >= 0
+    ports = (links[:, k.INTO] >= 0) & (links[:, k.BUFFER] == 0)
     np.subtract.at(switches[:, k.POOL], links[ports, k.INTO], links[ports, k.HEADROOM] + settings.reserve_bytes)
+    missing_bytes = -int(switches[:, k.POOL].min(initial=0))
+    if missing_bytes > 0:
+        vertex = sorted(graph.switches)[int(switches[:, k.POOL].argmin())]
+        problem = f"the ports of switch {vertex} alone keep more, as their headroom and reserve"
+        fix = f"choose at least {settings.buffer_bytes + missing_bytes}"
+        raise SpecError("network.buffer_bytes", settings.buffer_bytes, problem, fix)
     return Wires(links, chances, switches)
 
 
@@ -66,7 +83,7 @@ def empty_links(rate: Ints, delay_ps: Ints, sizes: Ints, settings: Settings) -> 
     links[:, k.DATA_SIZE] = sizes
     links[:, k.DATA_TIME] = (sizes * 8 * scale - below) // rate
     links[:, k.ACK_TIME] = (settings.reply_bytes * 8 * scale - below) // rate
-    links[:, [k.HEAD, k.URGENT, k.WAKE_ROW, k.FREE_SERIAL, k.OWED]] = -1
+    links[:, [k.HEAD, k.URGENT, k.WAKE_ROW, k.FREE_SERIAL, k.OWED, k.ASKING]] = -1
     links[:, k.DICE] = np.random.default_rng(settings.seed).integers(
         -(1 << 63), 1 << 63, size=len(rate), dtype=np.int64
     )
