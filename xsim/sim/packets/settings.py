@@ -143,6 +143,9 @@ class Settings:
         if self.routing not in ROUTINGS:
             problem, fix = "packets are routed by no such rule", f"choose one of {', '.join(ROUTINGS)}"
             raise SpecError("routing", self.routing, problem, fix)
+        if self.congestion.asking and self.receiver == "in_order":
+            problem, fix = "receivers that ask for packets take them in any order", "choose auto or selective"
+            raise SpecError("receiver", self.receiver, problem, fix)
         if self.scatters and not self.selective:
             problem, fix = "it drops packets that overtake others", f"choose selective: routing={self.routing}"
             raise SpecError("receiver", self.receiver, problem, fix)
