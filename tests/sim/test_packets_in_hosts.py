@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fabric.test_topologies import cluster, device, host, link
+from tests.fabric.toys import cluster, device, host, link
 from tests.sim.traffic import point_to_point
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
