@@ -30,7 +30,7 @@ FLOW_KEPT = (
     *(k.LAST_SIZE, k.TRIES, k.RETRY_SET, k.CYCLE, k.CYCLE_LEN, k.ROUNDS, k.DONE, k.CARRIES, k.READY_AT),
     *(k.SRC_PARTY, k.DST_PARTY, k.EXTRA, k.IN_TURN, k.FULL_PAYLOAD, k.OVERHEAD, k.INSIDE),
     *(k.BASE, k.ARRIVED, k.WORDS, k.MISSING, k.COMING, k.TO_ASK, k.NEXT_ASKED, k.ALLOWED),
-    *(k.RESEND, k.RESEND_LAST, k.FIRST_PACKETS),
+    *(k.RESEND, k.RESEND_LAST, k.FIRST_PACKETS, k.WAYS, k.STRIDE, k.SPRAYED, k.STRAY),
 )
 # Of a link: what its flows add to; what pauses add to; instants; numbers of events; rows, seen with the events; what a
 # steady link may go to and fro between; all else.
@@ -43,7 +43,7 @@ LINK_SWAYS = (k.FREE_SET, k.PAUSED, k.BACKLOG, k.TAKEN, k.OVER, k.PAUSING, k.SER
 LINK_KEPT = (
     *(k.DELAY, k.DATA_TIME, k.ACK_TIME, k.FLOWS_HERE, k.RATE, k.INTO, k.SHIFT, k.HEADROOM, k.BACK),
     *(k.KMIN, k.KMAX, k.DICE, k.MARKS, k.FLOWS_AT, k.CARRIED, k.DROPS, k.LOST),
-    *(k.DATA_SIZE, k.BUFFER, k.SIGNALS, k.ASKING, k.ASKING_LAST, k.ASK_AT, k.CUTS),
+    *(k.DATA_SIZE, k.BUFFER, k.SIGNALS, k.ASKING, k.ASKING_LAST, k.ASK_AT, k.CUTS, k.SEVERED),
 )
 FLOW_COLUMNS = (*FLOW_STREAM, *FLOW_INSTANTS, *FLOW_NUMBERS, *FLOW_KEPT)
 LINK_COLUMNS = (*LINK_CARRIED, *LINK_PAUSED, *LINK_INSTANTS, *LINK_NUMBERS, *LINK_ROWS, *LINK_SWAYS, *LINK_KEPT)
