@@ -51,19 +51,21 @@ def draw(folder: Path, count: int = LINKS) -> Path:
         fix = "name a folder whose replay had sample=1us, or whose run had network.sample=1us"
         raise SpecError("folder", str(folder), "it holds no queues.parquet", fix)
     found = pq.read_table(table)
-    link = np.array(found["link"].to_pylist(), dtype=np.str_)
+    encoded = found["link"].combine_chunks().dictionary_encode()
+    names, link = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
     time_ps, queued_bytes, rate_bytes_per_s = (found[name].to_numpy() for name in COLUMNS)
     interval_ps = int(np.gcd.reduce(time_ps))
     figure = Figure(figsize=(10.0, 7.0), layout="constrained")
     FigureCanvasAgg(figure)
     queues, rates = figure.subplots(2, 1, sharex=True)
-    for name in _longest(link, queued_bytes, count):
-        own = np.flatnonzero(link == name)
+    for number in _longest(link, queued_bytes, names)[:count]:
+        own = np.flatnonzero(link == number)
         idle = own[np.diff(time_ps[own], prepend=-interval_ps) > interval_ps]  # the instant before is no row, but zero
         place = np.searchsorted(own, idle)
         time_us = np.insert(time_ps[own], place, time_ps[idle] - interval_ps) / PS_PER_US
-        queues.step(time_us, np.insert(queued_bytes[own], place, 0) / 1e3, where="post", label=name, linewidth=1.0)
-        rates.step(time_us, np.insert(rate_bytes_per_s[own], place, 0) * 8 / 1e9, where="pre", linewidth=1.0)
+        queued, rate = (np.insert(values[own], place, 0) for values in (queued_bytes, rate_bytes_per_s))
+        queues.step(time_us, queued / 1e3, where="post", label=names[number], linewidth=1.0)
+        rates.step(time_us, rate * 8 / 1e9, where="pre", linewidth=1.0)
     queues.set_ylabel("queue [KB]")
     rates.set_ylabel("rate [Gb/s]")
     rates.set_xlabel("time [us]")
@@ -78,13 +80,12 @@ def draw(folder: Path, count: int = LINKS) -> Path:
     return path
 
 
-def _longest(link: NDArray[np.str_], queued_bytes: Ints, count: int) -> list[str]:
-    """The links whose queues have been longest, in that order; of equal ones those with most samples."""
-    names, place, samples = np.unique(link, return_inverse=True, return_counts=True)
+def _longest(link: Ints, queued_bytes: Ints, names: Sequence[str]) -> list[int]:
+    """Numbers of links, those whose queues have been longest first; of equal ones those with most samples."""
     most: Ints = np.zeros(len(names), dtype=np.int64)
-    np.maximum.at(most, place, queued_bytes)
-    order = np.lexsort((names, -samples, -most))
-    return [str(names[index]) for index in order[:count]]
+    np.maximum.at(most, link, queued_bytes)
+    samples = np.bincount(link, minlength=len(names))
+    return sorted(range(len(names)), key=lambda number: (-most[number], -samples[number], names[number]))
 
 
 if __name__ == "__main__":

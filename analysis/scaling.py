@@ -22,7 +22,7 @@ MEASURES: Mapping[str, tuple[str, str]] = {
 }
 FACTORS = {"training_time_s": 1e6, "wall_s": 1.0}
 LEAST_WALL_S = 1e-3  # drawn for what takes less
-GROWTH = ("cluster.", "batch", "network.")  # keys of the point that go with the ranks or the network
+GROWTH = ("cluster.", "batch")  # keys of the point that go with the number of ranks
 
 Lines = dict[str, dict[int, dict[str, float]]]  # by name, by number of ranks, by measure
 
@@ -51,10 +51,12 @@ def lines_of(rows: Iterable[Mapping[str, Any]]) -> Lines:
     """
     found = [row for row in rows if row["status"] == "ok"]
     parts = [[part for part in row["point"].split(", ") if part and not part.startswith(GROWTH)] for row in found]
-    constant = set.intersection(*map(set, parts)) if parts else set()
+    constant: dict[str, set[str]] = {}  # by network
+    for row, own in zip(found, parts, strict=True):
+        constant[row["network"]] = constant.get(row["network"], set(own)) & set(own)
     lines: Lines = {}
     for row, own in zip(found, parts, strict=True):
-        name = ", ".join([row["network"], *(part for part in own if part not in constant)])
+        name = ", ".join([row["network"], *(part for part in own if part not in constant[row["network"]])])
         line = lines.setdefault(name, {})
         if row["ranks"] in line:
             problem = f"{name} has two runs with {row['ranks']} ranks"

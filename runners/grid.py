@@ -105,11 +105,13 @@ def grid_from_plain(section: object, several: Callable[[str, str], Values]) -> G
 
 
 def pin(grid: Grid, key: str, values: Values) -> Grid:
-    """The grid with ``key`` at ``values``: an axis is replaced or added, zipped keys are narrowed.
+    """The grid with ``key`` at ``values``: an axis is replaced or added, zipped keys and extra points are narrowed.
 
     Raises:
         SpecError: A zipped key never has one of ``values``.
     """
+    extra = tuple(point for point in grid.include if point.get(key, values[0]) in values)
+    grid = replace(grid, include=extra)
     for number, block in enumerate(grid.zipped):
         if key not in block:
             continue

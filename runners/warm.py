@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -68,19 +69,23 @@ def warm_packets(settings: Settings) -> float:
 @contextmanager
 def announced() -> Iterator[Callable[[], float]]:
     """Say so if the packet simulation is being compiled, which takes a while; how many seconds have passed."""
-    started_s = time.perf_counter()
-    from xsim.sim.kernels.packet import run
+    started_s, before, over = time.perf_counter(), _compiled(), threading.Event()
 
     def watch() -> None:
-        stats: Any = getattr(run, "stats", None)  # absent where numba is told not to compile
-        while stats is not None and not over.wait(QUIET_S):
-            if stats.cache_misses:
+        while not over.wait(QUIET_S):
+            if _compiled() > before:
                 tell("compiling the packet simulation, once")
                 return
 
-    over = threading.Event()
     threading.Thread(target=watch, daemon=True).start()
     try:
         yield lambda: time.perf_counter() - started_s
     finally:
         over.set()
+
+
+def _compiled() -> int:
+    """How often the kernel of packets was compiled in this process, or is being compiled; 0 if it is not loaded."""
+    kernel: Any = getattr(sys.modules.get("xsim.sim.kernels.packet"), "run", None)
+    stats = getattr(kernel, "stats", None)  # absent where numba is told not to compile
+    return sum(stats.cache_misses.values()) if stats else 0

@@ -1,4 +1,4 @@
-"""What is timed runs without the check of its time account; a benchmark that wants it calls it."""
+"""What is timed runs without the checks of all tests; a benchmark that wants one calls it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.packet_checker import totals
 from xsim.account import account
 
 
 @pytest.fixture(autouse=True, scope="module")
-def unchecked(every_account_is_checked: None) -> Iterator[None]:
+def unchecked(every_run_is_checked: None) -> Iterator[None]:
     """Take out what the fixture of all tests has put in."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("xsim.experiment.account", account)
+        patch.setattr("xsim.sim.packets.instances.Instances.totals", totals)
         patch.setenv("PYTHONPATH", os.environ["PYTHONPATH"].partition(os.pathsep)[2])
         yield

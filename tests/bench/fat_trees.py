@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sim.netref import flows_between
+from tests.sim.routed import flows_between
 from xsim.fabric.graph import Cable, Graph
 from xsim.sim.packets.flows import Flows
 

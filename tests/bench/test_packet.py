@@ -12,7 +12,7 @@ import pytest
 
 from tests.bench.fat_trees import MEGABYTE, fat_tree, permutation
 from tests.bench.test_network import RANKS, hosts
-from tests.sim.netref import flows_between
+from tests.sim.routed import flows_between
 from tests.sim.traffic import all_reduce
 from xsim.fabric.topology.rail import Rail
 from xsim.sim.congestion.dcqcn import Dcqcn

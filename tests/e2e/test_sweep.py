@@ -101,7 +101,12 @@ def test_rows_and_runs_and_a_repeat(
     assert not (out.parent / "again" / "mlflow.db").exists()
 
 
-PART = {"eth_allreduce": ["cluster=eth_b2_b4", "model=gpt3_350m"]}  # of a grid, to be quick
+PART = {  # of a grid, to be quick
+    "eth_allreduce": ["cluster=eth_b2_b4", "model=gpt3_350m"],
+    "hetero_llama_packets": ["cluster=h100x4_a100x4", "model=llama2_7b"],
+    "packet_vs_flow": ["cluster.hosts.0.count=8"],
+}
+BY = {"schedules": "schedule", "packet_vs_flow": "network"}  # what else than strategies a grid compares
 
 
 @pytest.mark.parametrize("grid", offered("grid"))
@@ -109,7 +114,7 @@ def test_every_grid_ends_in_tables_and_a_figure(
     grid: str, out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(pool, "finished", in_process)
-    by = "schedule" if grid == "schedules" else "reshard"
+    by = BY.get(grid, "reshard")
 
     assert (
         sweep.main([f"+grid={grid}", *PART.get(grid, ["cluster=h100x4_a100x4", "network=flow"]), "tracking=none"]) == 0

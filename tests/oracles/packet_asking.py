@@ -10,6 +10,7 @@ from tests.oracles.packet_clock import Call, Clock
 from tests.oracles.packet_host import GaveUpError, Turns
 from tests.oracles.packet_port import Kind, Packet
 from tests.oracles.packet_values import Flow, PacketSettings
+from tests.oracles.packet_ways import Spray
 
 __all__ = ["Asking", "CallFor", "Header", "Out", "Pacer", "Source", "Target"]
 
@@ -43,6 +44,7 @@ class Source:
     settings: PacketSettings
     clock: Clock
     turns: Turns
+    spray: Spray | None = None
     allowed: int = field(init=False)
     next_byte: int = 0
     acked: int = 0
@@ -88,7 +90,8 @@ class Source:
         if self.timer is None:
             self.set_timer()
         size = payload + self.settings.header_bytes
-        return Packet(Kind.DATA, size, self.number, first, payload, way=deque(self.flow.path[1:]))
+        way = self.spray.next() if self.spray else self.flow.path
+        return Packet(Kind.DATA, size, self.number, first, payload, way=deque(way[1:]))
 
     def set_timer(self) -> None:
         if self.timer is not None:

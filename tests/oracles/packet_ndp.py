@@ -18,6 +18,7 @@ from tests.oracles.packet_host import Turns
 from tests.oracles.packet_model import StuckError
 from tests.oracles.packet_port import Kind, Packet, Port
 from tests.oracles.packet_values import Flow, Outcome, PacketSettings
+from tests.oracles.packet_ways import Spray
 from xsim.fabric.graph import Cable, Graph
 
 __all__ = ["simulate_asking"]
@@ -127,11 +128,19 @@ class _Network:
             self._start_followers(number)
             return
         turns = self._turns[flow.path[0]]
-        source = Source(number, flow, self._asking.firsts[number], settings, self.clock, turns)
+        source = Source(number, flow, self._asking.firsts[number], settings, self.clock, turns, self._spray(flow))
         self._sources[number] = source
         firsts = set(range(0, flow.size_bytes, settings.payload_bytes))
         self._targets[number] = Target(flow, source.allowed, firsts)
         turns.join(source)  # type: ignore[arg-type]
+
+    def _spray(self, flow: Flow) -> Spray | None:
+        """By the flow's place among those between its hosts, in the order of their starts, those that wait last."""
+        if self._settings.routing == "path":
+            return None
+        alike = [other for other in self._flows if (other.src, other.dst) == (flow.src, flow.dst)]
+        alike.sort(key=lambda other: (other.after >= 0, other.start_ps))
+        return Spray(flow, next(n for n, other in enumerate(alike) if other is flow), self._settings.seed)
 
     def _receive(self, packet: Packet) -> None:
         number, flow = packet.flow, self._flows[packet.flow]

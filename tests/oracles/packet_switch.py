@@ -57,6 +57,7 @@ class Switch:
         self.queues = {link: SwitchQueue() for link in ports}
         self._headroom = {
             link ^ 1: port.bits_per_s * port.delay * settings.tick_ps // (8 * 10**12) * settings.headroom
+            + settings.headroom_bytes
             for link, port in ports.items()
         }
         self._pool = settings.buffer_bytes - sum(self._headroom.values()) - settings.reserve_bytes * len(ports)

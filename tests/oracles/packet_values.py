@@ -58,7 +58,8 @@ class PacketSettings:
         header_bytes: Of each data packet, beside its payload and what its congestion control adds.
         ack_bytes: Least size of an acknowledgement.
         ack_every: A receiver acknowledges when so many bytes are new to the sender, and the last byte always.
-        headroom: Bytes kept per port for what is under way when it pauses: so many times bandwidth times delay.
+        headroom, headroom_bytes: Kept per port for what is under way when it pauses: so many times bandwidth times
+            delay, and so many bytes.
         credit: Of directed links that work by credit the bytes of the buffer at their end; what comes over the others
             is in the memory of the switch.
         mute: Switches that pause nobody and mark nothing.
@@ -92,6 +93,7 @@ class PacketSettings:
     buffer_bytes: int = 32 << 20
     reserve_bytes: int = 4096
     headroom: int = 3
+    headroom_bytes: int = 0
     marking: Mapping[int, Marking] = field(default_factory=dict)
     window_bytes: int | Literal["path"] | None = None
     window_follows_rate: bool = False

@@ -12,9 +12,12 @@ from pathlib import Path
 from tests.oracles.packet_congestion import DCQCN, DCTCP, HPCC, MEGA, TIMELY, Dcqcn
 from tests.oracles.packet_host import Congestion
 from tests.oracles.packet_values import Flow, Marking, Outcome, PacketSettings, round_trip
-from xsim.fabric.graph import Cable, Graph
+from xsim.fabric.flows import FlowList
+from xsim.fabric.graph import Graph
+from xsim.interop.flows import read_flows
+from xsim.interop.hpcc import read_topology
 
-__all__ = ["completions", "durations_ns", "murmur3_32", "read_flows", "read_topology", "route", "scenario", "set_up"]
+__all__ = ["completions", "durations_ns", "murmur3_32", "read_scenario", "route", "scenario", "set_up"]
 
 HEADER_BYTES = {"hpcc": 48, "sai": 52}
 RATE = 100_000 * MEGA  # of every link
@@ -24,15 +27,19 @@ SIMAI_DCQCN = Congestion(
     partial(Dcqcn, increase_ps=900_000_000, increase=50 * MEGA, large_increase=100 * MEGA, least=100 * MEGA)
 )
 SCRIPTS = {"dctcp": DCTCP, "timely": TIMELY, "hpcc": HPCC, "dcqcn": DCQCN}  # run.py of HPCC's repository
-UNITS_BITS_PER_S = {"Gbps": 10**9, "Mbps": 10**6}
-UNITS_PS = {"ns": 10**3, "us": 10**6, "ms": 10**9}
 
 
 def scenario(folder: Path, name: str) -> tuple[Graph, list[Flow], list[int]]:
     """Graph, flows and the names of the flows."""
-    graph = read_topology((folder / "scenarios" / f"{_topology_of(name)}.hpcc").read_text())
-    flows, names = read_flows((folder / "scenarios" / f"{name}.flows").read_text(), graph)
-    return graph, flows, names
+    graph, listed = read_scenario(folder, name)
+    return graph, [*_routed(listed, graph)], listed.number.tolist()
+
+
+def read_scenario(folder: Path, name: str) -> tuple[Graph, FlowList]:
+    """Graph and flows as they are written."""
+    topology = "ft16" if name.startswith("single") else name.partition("_")[0]
+    graph = read_topology((folder / "scenarios" / f"{topology}.hpcc").read_text())
+    return graph, read_flows((folder / "scenarios" / f"{name}.flows").read_text())
 
 
 def set_up(simulator: str, setting: str, graph: Graph, seed: int = 0) -> tuple[PacketSettings, Congestion]:
@@ -70,31 +77,16 @@ def durations_ns(outcome: Outcome) -> Iterator[tuple[int, int]]:
         yield start_ps // 1000, (end_ps - start_ps) // 1000
 
 
-def read_topology(text: str) -> Graph:
-    """Of a topology file of HPCC's ns-3 model."""
-    tokens = iter(text.split())
-    vertices, switches, links = (int(next(tokens)) for _ in range(3))
-    forwarding = frozenset(int(next(tokens)) for _ in range(switches))
-    cables = []
-    for _ in range(links):
-        a, b, rate, delay, loss = (next(tokens) for _ in range(5))
-        bits_per_s = round(float(rate[:-4]) * UNITS_BITS_PER_S[rate[-4:]])
-        cables.append(Cable(int(a), int(b), bits_per_s, round(float(delay[:-2]) * UNITS_PS[delay[-2:]]), float(loss)))
-    return Graph(vertices, forwarding, tuple(cables))
-
-
-def read_flows(text: str, graph: Graph) -> tuple[list[Flow], list[int]]:
-    """Of lines ``name src dst bytes start_ns after``; the n-th flow of a pair has source port 10000 + n."""
-    rows = [tuple(map(int, line.split())) for line in text.splitlines()]
-    number = {row[0]: place for place, row in enumerate(rows)} | {-1: -1}
+def _routed(listed: FlowList, graph: Graph) -> Iterator[Flow]:
+    """The n-th flow of a pair has source port 10000 + n."""
     earlier: Counter[tuple[int, int]] = Counter()
-    flows = []
-    for _, src, dst, size_bytes, start_ns, after in rows:
+    for row in range(len(listed)):
+        src, dst = int(listed.src[row]), int(listed.dst[row])
         port = 10_000 + earlier[src, dst]
         earlier[src, dst] += 1
         path, back = route(graph, src, dst, port, 100), route(graph, dst, src, 100, port)
-        flows.append(Flow(src, dst, size_bytes, start_ns * 1000, number[after], path, back))
-    return flows, [row[0] for row in rows]
+        after = next(iter(listed.awaits(row).tolist()), -1)
+        yield Flow(src, dst, int(listed.size_bytes[row]), int(listed.start_ps[row]), after, path, back)
 
 
 def route(graph: Graph, src: int, dst: int, src_port: int, dst_port: int) -> tuple[int, ...]:
@@ -128,10 +120,6 @@ def _rotate(word: int, bits: int) -> int:
 
 def _address(vertex: int) -> int:
     return 0x0B000001 + (vertex // 256 << 16) + (vertex % 256 << 8)
-
-
-def _topology_of(name: str) -> str:
-    return "ft16" if name.startswith("single") else name.split("_", maxsplit=1)[0]
 
 
 def _longest_round_trip(graph: Graph, payload_bytes: int) -> tuple[int, int]:

@@ -174,6 +174,22 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
     assert (row["cluster"], row["deployment"], row["status"]) == ("fig4", "fig4_7b", "ok")
 
 
+def test_a_run_of_packets_shows_what_links_and_queues_did(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import pyarrow.parquet as pq
+
+    small = ["cluster=nodes_100g", "model=gradient_1mb", "compute=free", "planner=uniform", "planner.tp=1", "batch=8"]
+    assert run.main([*small, "network=packet", "network.sample=1us", "out=here"]) == 0
+
+    (detail,) = (folder / "here" / "run" / "detail").iterdir()
+    figure = detail / "figures" / "queues.png"
+    assert f"Queues and rates of links over time: {figure}\n" in capsys.readouterr().out
+    assert figure.is_file()
+    links, queues = (pq.read_table(detail / f"{name}.parquet") for name in ("links", "queues"))
+    assert sum(links["sent_bytes"].to_pylist()) == sum(queues["sent_bytes"].to_pylist())
+    assert sum(links["sent_bytes"].to_pylist()) > sum(links["carried_bytes"].to_pylist()) > 0
+    assert links.schema.field("paused_ps").metadata[b"unit"] == b"ps"
+
+
 def test_dry_run_lists_the_points_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["+grid=hetero_llama", "model=llama2_7b", "network=analytic", "reshard=lcm", "batch=24", "dry_run=true"]
 

@@ -55,6 +55,13 @@ def test_zipped_keys_advance_together() -> None:
     assert found == [(1, "x", 0), (1, "x", 1), (2, "y", 0), (2, "y", 1), (3, "z", 0), (3, "z", 1)]
 
 
+def test_pinning_a_key_narrows_the_extra_points() -> None:
+    """Those that have another value of it; one without the key stays."""
+    grid = Grid(axes={"a": (1, 2)}, include=({"a": 3, "b": 0}, {"a": 4, "b": 0}, {"b": 5}))
+
+    assert expand(pin(grid, "a", (3,))) == ({"a": 3}, {"a": 3, "b": 0}, {"b": 5})
+
+
 def test_pinning_a_zipped_key_narrows_its_block() -> None:
     grid = Grid(axes={}, zipped=({"a": (1, 2, 1), "b": (7, 8, 9)},))
 

@@ -128,7 +128,7 @@ def test_hpcc_learns_nothing_from_two_stamps_of_one_tick() -> None:
 def test_hpcc_ends_where_packets_take_no_time() -> None:
     """Ports of 100 Tb/s and a clock of 1 ns: every stamp of a burst is the same."""
     fast = replace(star(2), cables=tuple(replace(cable, bandwidth_bits_per_s=10**14) for cable in star(2).cables))
-    settings = Settings(tick_ps=1000, payload_bytes=100, congestion=Hpcc())
+    settings = Settings(tick_ps=1000, payload_bytes=100, congestion=Hpcc(), buffer_bytes=1 << 30)
     found = replay(fast, columns(incast(2, 100_000)), settings)
 
     assert (found.sender_end_ps > found.start_ps).all()

@@ -27,7 +27,7 @@ from tests.sim.traffic import (
 from xsim.fabric.topology.clos import Clos
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.sim.contracts import Completion
-from xsim.sim.kernels import events as k
+from xsim.sim.kernels import event_columns as k
 from xsim.sim.network.flow import Flow
 from xsim.sim.traffic.compiled import Compiler
 from xsim.sim.traffic.events import Events

@@ -10,6 +10,7 @@ from tests.sim.test_packets_twin import columns
 from tests.sim.traffic import all_reduce, star
 from xsim.errors import SpecError
 from xsim.fabric.graph import Cable, Graph
+from xsim.sim.packets.fabric_wires import wires_of_fabric
 from xsim.sim.packets.instances import Instances
 from xsim.sim.packets.replay import replay
 from xsim.sim.packets.settings import Settings
@@ -37,7 +38,7 @@ def test_without_losses_both_kinds_of_receivers_are_the_same() -> None:
     compiled = Compiler(fabric)(all_reduce(range(5), 1_234_567))
     ends = []
     for settings in (Settings(completion="receiver"), Settings(completion="receiver", receiver="selective")):
-        instances = Instances(fabric, settings)
+        instances = Instances(fabric, settings, wires_of_fabric(fabric, settings))
         base = instances.open(0, compiled)
         instances.release(base, compiled, 0, 77)
         ends.append([instances.run(10**12), instances.totals().flows])

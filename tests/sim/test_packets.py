@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from tests.sim.netref import expected_ns, flows_of, graph_of, needs_reference
+from tests.oracles.reference import completions, read_scenario
+from tests.sim.routed import routed
 from xsim.sim.congestion.dcqcn import Dcqcn
 from xsim.sim.congestion.dctcp import Dctcp
 from xsim.sim.congestion.hpcc import Hpcc
@@ -34,42 +37,49 @@ WITH_CONTROL = (
 )
 
 
-@needs_reference
 @pytest.mark.parametrize(("setting", "name"), WITHOUT_CONTROL)
-def test_flows_without_congestion_control_end_when_ns_3_has_them_end(setting: str, name: str) -> None:
-    program, payload = setting.split("_nocc")
+def test_flows_without_congestion_control_end_when_ns_3_has_them_end(
+    reference_data: Path, setting: str, name: str
+) -> None:
+    folder, (program, kind) = reference_data / "netref", setting.split("_")
+    payload = kind.removeprefix("nocc")
     settings = Settings(tick_ps=1000, payload_bytes=int(payload), header_bytes=HEADER_BYTES[program])
 
-    found, outcome = run(name, settings)
+    found, outcome = run(folder, name, settings)
 
-    assert found == expected_ns(setting, name)
+    assert found == completions(folder, program, kind, name)
     if name == "ft128_incast16_1M":
         assert outcome.links.pauses.sum() > 0
 
 
-@needs_reference
 @pytest.mark.parametrize(("control", "name"), WITH_CONTROL)
-def test_flows_with_congestion_control_end_when_ns_3_has_them_end(control: str, name: str) -> None:
-    found, _ = run(name, Settings(tick_ps=1000, congestion=CONTROLS[control]))
+def test_flows_with_congestion_control_end_when_ns_3_has_them_end(
+    reference_data: Path, control: str, name: str
+) -> None:
+    folder = reference_data / "netref"
+    found, _ = run(folder, name, Settings(tick_ps=1000, congestion=CONTROLS[control]))
 
-    assert found == expected_ns(f"hpcc_rp_{control}", name)
+    assert found == completions(folder, "hpcc", f"rp_{control}", name)
 
 
-@needs_reference
 @pytest.mark.parametrize(("name", "tolerance"), [("star17_incast16_1M", 0.1), ("star3_incast2_1M", 0.25)])
-def test_dcqcn_ends_on_the_mean_when_ns_3_ends_within_the_spread_of_its_marks(name: str, tolerance: float) -> None:
+def test_dcqcn_ends_on_the_mean_when_ns_3_ends_within_the_spread_of_its_marks(
+    reference_data: Path, name: str, tolerance: float
+) -> None:
     """Marks are drawn, by a generator of another kind: the model's own spread over seeds is 2 % and 13 %."""
-    found, outcome = run(name, Settings(tick_ps=1000, congestion=CONTROLS["dcqcn"]))
+    folder = reference_data / "netref"
+    found, outcome = run(folder, name, Settings(tick_ps=1000, congestion=CONTROLS["dcqcn"]))
 
     assert outcome.links.marks.sum() > 0
-    means = [np.mean([fct for _, fct in times.values()]) for times in (found, expected_ns("hpcc_rp_dcqcn", name))]
+    expected = completions(folder, "hpcc", "rp_dcqcn", name)
+    means = [np.mean([fct for _, fct in times.values()]) for times in (found, expected)]
     assert means[0] == pytest.approx(means[1], rel=tolerance)
 
 
-def run(name: str, settings: Settings) -> tuple[dict[int, tuple[int, int]], Outcome]:
+def run(folder: Path, name: str, settings: Settings) -> tuple[dict[int, tuple[int, int]], Outcome]:
     """(start, completion time) of the flows by id, in ns."""
-    graph = graph_of(name.split("_", maxsplit=1)[0].replace("single", "ft16"))
-    flows, ids = flows_of(name, graph)
-    outcome = replay(graph, flows, settings)
+    graph, listed = read_scenario(folder, name)
+    outcome = replay(graph, routed(graph, listed), settings)
     start_ns, end_ns = outcome.start_ps // 1000, outcome.sender_end_ps // 1000
-    return {flow: (int(start_ns[i]), int(end_ns[i] - start_ns[i])) for i, flow in enumerate(ids)}, outcome
+    times = zip(start_ns.tolist(), (end_ns - start_ns).tolist(), strict=True)
+    return dict(zip(listed.number.tolist(), times, strict=True)), outcome

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.packet_cases import BANDWIDTHS, DELAYS_PS
-from tests.sim.netref import flows_between
+from tests.sim.routed import flows_between
 from xsim.fabric.graph import Cable, Graph
 from xsim.sim.congestion.dcqcn import Dcqcn
 from xsim.sim.congestion.dctcp import Dctcp
@@ -47,10 +47,12 @@ SETTINGS = {
     *("TIMERS", "MARKED", "WAITING", "UNDER_WAY", "FINISHED", "BEGIN", "FEEDBACK", "ALARMED", "RECORD", "MOST_RECORDS"),
     *("BUCKETS", "BUCKET_MASK", "WHEEL", "IDLE", "LATER", "GROW", "LOST_HOPE", "NO_CALL", "ONE_CALL", "NEXT_CALL"),
     *("CUT", "CALL", "ASK"),  # of receivers that ask, beside whom nothing is skipped
+    *("FIRST", "COUNT", "APART", "LATELY", "FORK_COLUMNS"),  # of switches that choose, beside whom nothing is, either
 }
 OF_MEMORY_AND_SEEN = {
     *("RATE_BITS", "WINDOW_BYTES", "ALARM", "LINE_BITS", "TRIP", "TRIP_BYTES", "OWN"),
     *("SENT_AT", "HOPS_SEEN", "CAME", "HOP_RECORDS", "HOPS", "PMAX", "LOSS"),
+    *("FIRST", "COUNT", "APART", "LATELY", "FORK_COLUMNS"),  # of switches that choose, beside whom nothing is skipped
 }
 EVENTS = {
     "DATA",
@@ -96,7 +98,7 @@ def test_every_table_of_the_kernel_is_known() -> None:
 
     assert list(inspect.signature(run).parameters) == [
         *("law", "until", "rows", "links", "chances", "switches", "flows", "state", "knobs", "seen", "arrived"),
-        *("route", "turns", "members", "ended", "log", "wheel", "bucket", "heap", "sim"),
+        *("route", "forks", "turns", "members", "ended", "log", "wheel", "bucket", "heap", "sim"),
     ]
 
 

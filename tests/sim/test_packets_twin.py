@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 from unittest.mock import patch
@@ -67,6 +68,7 @@ CONTROLS: tuple[tuple[CongestionControl, Callable[[Case, int, int], Congestion]]
     payload_bytes=st.sampled_from((256, 1000, 4096)),
     ack_every=st.sampled_from((1, 1, 3000)),
     pool_bytes=st.sampled_from((0, 100_000, 300_000, 32 << 20)),
+    headroom_packets=st.sampled_from((0, 3)),
     flow_control=st.sampled_from(FLOW_CONTROLS),
     credit_bytes=st.sampled_from((None, 4200, 9000, 20_000)),
     mixed=st.booleans(),
@@ -84,6 +86,7 @@ def test_kernel_and_plain_model_agree(
     payload_bytes: int,
     ack_every: int,
     pool_bytes: int,
+    headroom_packets: int,
     flow_control: Literal["pause", "credit", "none"],
     credit_bytes: int | None,
     mixed: bool,
@@ -100,14 +103,14 @@ def test_kernel_and_plain_model_agree(
     selective = receiver == "selective" or routing != "hash"
     ack_every = 1 if selective else ack_every
     retry_ps = 40_000_000 if retry or muted or flow_control == "none" else None
-    buffer_bytes = pool_bytes + kept_by_ports(graph)
     settings = Settings(
         tick_ps=tick_ps,
         payload_bytes=payload_bytes,
         ack_every=ack_every,
         flow_control=flow_control,
         credit_bytes=credit_bytes,
-        buffer_bytes=buffer_bytes,
+        buffer_bytes=1 << 40,
+        headroom_packets=headroom_packets,
         congestion=ours,
         ecn={10**9: Marking(*ALWAYS)},
         window="none",
@@ -117,6 +120,7 @@ def test_kernel_and_plain_model_agree(
         retries=20,
         completion=completion,
     )
+    settings = replace(settings, buffer_bytes=pool_bytes + kept_by_ports(graph, settings))
     mute = frozenset(sorted(graph.switches)[:1]) if muted else frozenset[int]()
     built = wires(graph, settings, mute, mixed)
     plain_settings = PacketSettings(
@@ -127,7 +131,8 @@ def test_kernel_and_plain_model_agree(
         pfc=flow_control == "pause",
         mute=mute,
         credit={link: size for link, size in enumerate(built.links[:, k.BUFFER].tolist()) if size},
-        buffer_bytes=buffer_bytes,
+        buffer_bytes=settings.buffer_bytes,
+        headroom_bytes=headroom_packets * settings.largest_bytes,
         marking={10**9: packet_values.Marking(*ALWAYS)},
         routes_by_start=False,
         routing="path" if routing == "hash" else routing,
@@ -150,16 +155,18 @@ def test_kernel_and_plain_model_agree(
             return
         found = replay(graph, columns(flows), settings)
 
+    if flow_control == "pause" and headroom_packets == 3 and not muted:
+        assert not found.links.drops.any()
     for name in ("start_ps", "sender_end_ps", "receiver_end_ps", "go_backs"):
         assert getattr(found, name).tolist() == list(getattr(expected, name)), name
     for name in ("sent_bytes", "packets", "marks", "pauses", "paused_ps", "drops", "lost"):
         assert getattr(found.links, name).tolist() == [getattr(link, name) for link in expected.links], name
 
 
-def kept_by_ports(graph: Graph) -> int:
-    """Memory that the ports of a switch keep for themselves, at most."""
-    roomy = Settings(tick_ps=1, buffer_bytes=1 << 40)
-    return (1 << 40) - int(wires_of(graph, roomy).switches[:, k.POOL].min())
+def kept_by_ports(graph: Graph, settings: Settings) -> int:
+    """Memory that the ports of a switch keep for themselves, at most, and at least what a switch must have."""
+    pools = wires_of(graph, settings).switches[:, k.POOL]
+    return max(settings.reserve_bytes + settings.largest_bytes, settings.buffer_bytes - int(pools.min()))
 
 
 def wires(graph: Graph, settings: Settings, mute: frozenset[int], mixed: bool) -> Wires:

@@ -108,6 +108,7 @@ clusters = st.builds(
 @st.composite
 def models(draw: st.DrawFn) -> ModelSpec:
     kv_heads, groups, width = draw(counts), draw(counts), draw(counts)
+    vocab = draw(st.one_of(st.just(0), counts))
     return ModelSpec(
         name=draw(words),
         layers=draw(counts),
@@ -115,13 +116,13 @@ def models(draw: st.DrawFn) -> ModelSpec:
         heads=kv_heads * groups,
         kv_heads=kv_heads,
         ffn=draw(counts),
-        vocab=draw(counts),
+        vocab=vocab,
         seq_len=draw(counts),
         gated=draw(st.booleans()),
         norm=draw(st.sampled_from(("layernorm", "rmsnorm"))),
         bias=draw(st.booleans()),
-        learned_positions=draw(st.booleans()),
-        tied=draw(st.booleans()),
+        learned_positions=vocab > 0 and draw(st.booleans()),
+        tied=vocab > 0 and draw(st.booleans()),
     )
 
 

@@ -88,10 +88,14 @@ class LinkCounts:
     cuts: NDArray[np.int64]
     go_backs: NDArray[np.int64]
 
-    def plus(self, other: LinkCounts, times: int) -> LinkCounts:
-        """These, and ``times`` the other's."""
-        names = [field.name for field in fields(self)]
-        return LinkCounts(*(getattr(self, name) + times * getattr(other, name) for name in names))
+    def at(self, links: NDArray[np.int64]) -> LinkCounts:
+        """Of these links alone."""
+        return LinkCounts(*(getattr(self, field.name)[links] for field in fields(self)))
+
+    def add(self, links: NDArray[np.int64], other: LinkCounts, times: int) -> None:
+        """``times`` the others, which are those of distinct ``links``."""
+        for field in fields(self):
+            getattr(self, field.name)[links] += times * getattr(other, field.name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

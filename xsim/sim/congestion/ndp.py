@@ -20,7 +20,8 @@ class Ndp:
     A transfer begins with a window of packets that nobody has asked for. Queues of switches are short: a packet that
     finds no room is cut to its header, which overtakes all data, and the receiver has its sender send it again. So
     nothing is lost and nobody is paused. Acknowledgements and calls overtake data, too, and each counts as much as an
-    acknowledgement. It is meant for packets that take all ways at once.
+    acknowledgement. It is meant for ``network.routing=spray``: where a hash puts two flows on one path, half of what
+    comes there is cut.
 
     Attributes:
         queue_packets: Full packets that wait for a port of a switch before it cuts others.

@@ -1,4 +1,4 @@
-"""What passes a port: packets that are forwarded, acknowledgements that wait, flows that take turns."""
+"""What passes a port: packets that are forwarded, acknowledgements that wait, what flows send in their turn."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels.jit import kernel
-from xsim.sim.kernels.packet_clock import new_row, schedule
+from xsim.sim.kernels.packet_clock import new_row
 from xsim.sim.kernels.packet_columns import (
-    ACKED,
-    ALLOWED,
     AVAILABLE,
     BACKLOG,
     BELOW,
     BUFFER,
     DATA,
-    FINISHED,
     FLOW,
     FLOW_RATE,
     FLOWS_AT,
@@ -49,14 +46,10 @@ from xsim.sim.kernels.packet_columns import (
     SENT_AT,
     SERVED,
     SIZE,
-    STATE,
     TAKEN,
     URGENT,
-    WAKE,
-    WAKE_ROW,
     WAY,
     WAYS,
-    WINDOW,
 )
 from xsim.sim.kernels.packet_control import expect_reply
 from xsim.sim.kernels.packet_credit import give_back, may_send
@@ -74,13 +67,13 @@ from xsim.sim.kernels.packet_link import (
 )
 from xsim.sim.kernels.packet_pull import take_back
 from xsim.sim.kernels.packet_reorder import skip
+from xsim.sim.kernels.packet_turns import next_in_turn, sleep
 from xsim.sim.kernels.packet_ways import next_way
 
 __all__ = ["forward", "prompt", "serve"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-LATEST = 1 << 62
 
 
 @kernel
@@ -183,7 +176,7 @@ def serve(
             _leave(row, link, rows, links, chances, switches, seen, route, wheel, heap, sim)
         transmit(row, link, rows, links, wheel, heap, sim)
     elif links[link, FLOWS_HERE] > 0:
-        place = _next_in_turn(link, links, flows, turns, sim)
+        place = next_in_turn(link, links, flows, turns, sim)
         if place >= 0:
             flow = turns[links[link, FLOWS_AT] + place]
             again = flows[flow, RESEND] if sim[QUEUE] else -1
@@ -193,7 +186,7 @@ def serve(
                 links[link, SERVED] = place
                 _send(flow, first, payload, link, rows, links, flows, seen, arrived, wheel, heap, sim)
         else:
-            _sleep(link, rows, links, flows, turns, wheel, heap, sim)
+            sleep(link, rows, links, flows, turns, wheel, heap, sim)
 
 
 @kernel
@@ -261,55 +254,3 @@ def _send(
         seen[row, SENT_AT], seen[row, HOPS_SEEN] = sim[NOW], 0
     transmit(row, link, rows, links, wheel, heap, sim)
     flows[flow, AVAILABLE] = sim[NOW] + (size * 8 * sim[SCALE] - sim[BELOW]) // flows[flow, FLOW_RATE]
-
-
-@kernel
-def _next_in_turn(link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> int:
-    """Place of the next flow after the last one served that may send, -1 if none may.
-
-    Finished flows that the search comes by leave the list, with all finished ones behind the first of them.
-    """
-    first, count = links[link, FLOWS_AT], links[link, FLOWS_HERE]
-    paused, asked, found, leaving = links[link, PAUSED] != 0, sim[QUEUE] > 0, -1, count
-    for step in range(1, count + 1):
-        place = (links[link, SERVED] + step) % count
-        flow = turns[first + place]
-        sent, acked = flows[flow, NEXT_BYTE], flows[flow, ACKED]
-        window = flows[flow, WINDOW]
-        ready = sent < flows[flow, POSTED] and (window == 0 or sent - acked < window)
-        if asked:
-            ready = flows[flow, ALLOWED] > 0 and (ready or flows[flow, RESEND] >= 0)
-        if not paused and ready:
-            if flows[flow, AVAILABLE] <= sim[NOW]:
-                found = place
-                break
-        elif flows[flow, STATE] == FINISHED:
-            leaving = min(leaving, place)
-    if leaving < count:
-        kept = leaving
-        for place in range(leaving, count):
-            flow = turns[first + place]
-            if flows[flow, STATE] != FINISHED:
-                if place == found:
-                    found = kept
-                turns[first + kept] = flow
-                kept += 1
-        links[link, FLOWS_HERE] = kept
-    return int(found)
-
-
-@kernel
-def _sleep(link: int, rows: Ints, links: Ints, flows: Ints, turns: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
-    """Wake the port when the first of its flows may send by its rate, unless it is to wake already."""
-    if links[link, WAKE_ROW] >= 0:
-        return
-    first, at = links[link, FLOWS_AT], LATEST
-    for place in range(links[link, FLOWS_HERE]):
-        flow = turns[first + place]
-        if flows[flow, NEXT_BYTE] < flows[flow, POSTED] and flows[flow, AVAILABLE] > sim[NOW]:
-            at = min(at, flows[flow, AVAILABLE])
-    if at < LATEST:
-        row = new_row(rows, sim)
-        rows[row, KIND], rows[row, FLOW] = WAKE, link
-        links[link, WAKE_ROW] = row
-        schedule(row, at, rows, wheel, heap, sim)

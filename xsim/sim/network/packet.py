@@ -13,16 +13,20 @@ from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.families import build, names
 from xsim.sim.asked import check_time
-from xsim.sim.contracts import Completion, CongestionControl, Fault, LinkCounts, Network, NetworkStats
+from xsim.sim.contracts import Completion, CongestionControl, Fault, Network, NetworkStats
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS
+from xsim.sim.packets.alone import Alone
+from xsim.sim.packets.fabric_wires import wires_of_fabric
 from xsim.sim.packets.instances import Instances
 from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.wires import Wires
 from xsim.sim.traffic.compiled import Compiled, Compiler
 from xsim.sim.traffic.ledger import Ledger
-from xsim.sim.traffic.tally import Totals
 from xsim.units import parse_time
 
 __all__ = ["Packet"]
+
+HEADROOM_PACKETS = 3  # so that pauses come in time
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +57,11 @@ class Packet:
             nothing changes by it; else a stream goes on at the rate at which it has arrived, which moves ends by less
             than 1 %. It is not done where packets are lost, where the congestion control has slowed a stream, nor with
             ``sample``.
+        reuse: Simulate a collective that is alone on its links once for all that are alike: of the same rows, on links
+            of the same rates and delays, joined in the same way. No number changes by it.
         exact: Simulate every packet, whatever the options above say.
         sample: How far apart the instants are at which queues and rates of links are noted, with its unit: ``1 us``.
-            Then every collective is simulated in its place; no time changes. Empty: they are not noted.
+            Then every collective is simulated in its place, and as with ``exact``. Empty: they are not noted.
     """
 
     payload_bytes: int = 4096
@@ -69,6 +75,7 @@ class Packet:
     buffer_bytes: int = 33_554_432  # 32 MiB
     congestion: CongestionControl = field(default_factory=partial(build, "congestion", {"name": "none"}))
     fast_forward: bool = True
+    reuse: bool = True
     exact: bool = False
     sample: str = ""
 
@@ -87,7 +94,8 @@ class Packet:
         if faults and self.congestion.asking is not None:
             problem, fix = "receivers that ask do not notice that links fail", "choose another, or leave faults out"
             raise SpecError("network.congestion", "ndp", problem, fix)
-        return _PacketNetwork(fabric, self._settings(seed, lossy=bool(faults)), faults)
+        settings = self._settings(seed, lossy=bool(faults))
+        return _PacketNetwork(fabric, settings, faults, reuse=self.reuse and not self.exact)
 
     def _settings(self, seed: int, *, lossy: bool = False) -> Settings:
         return Settings(
@@ -100,25 +108,27 @@ class Packet:
             credit_bytes=self.credit_bytes,
             retry_ps=self.retry_ps if lossy or self.flow_control == "none" else None,
             buffer_bytes=self.buffer_bytes,
+            headroom_packets=HEADROOM_PACKETS,
             congestion=self.congestion,
             completion="receiver",
             sample_ps=parse_time(self.sample) if self.sample else None,
             seed=seed,
-            fast_forward=self.fast_forward and not self.exact,
+            fast_forward=self.fast_forward and not self.exact and not self.sample,
         )
 
 
 class _PacketNetwork:
     contends = True
 
-    def __init__(self, fabric: Fabric, settings: Settings, faults: Sequence[Fault]) -> None:
-        self._fabric, self._settings = fabric, settings
+    def __init__(self, fabric: Fabric, settings: Settings, faults: Sequence[Fault], *, reuse: bool) -> None:
         self.foldable = settings.sample_ps is None and not faults
         self._compile = Compiler(fabric)
         self._ledger = Ledger()
-        self._instances = Instances(fabric, settings, faults)
+        wires = wires_of_fabric(fabric, settings)
+        self._alone = Alone(fabric, wires, settings, reuse=reuse)
+        own = Wires(wires.links.copy(), wires.chances, wires.switches.copy())
+        self._instances = Instances(fabric, settings, own, faults)
         self._opened: dict[int, int] = {}
-        self._alone: dict[Compiled, tuple[int, Totals, LinkCounts]] = {}
         self._repeats: Counter[Compiled] = Counter()
 
     def submit(self, graph: TransferGraph) -> int:
@@ -152,7 +162,7 @@ class _PacketNetwork:
         return completions
 
     def solo(self, graph: TransferGraph) -> int:
-        return self._run_alone(self._compile(graph))[0]
+        return self._alone.run(self._compile(graph)).last_ps
 
     def repeat(self, graph: TransferGraph, times: int) -> None:
         self._repeats[self._compile(graph)] += times
@@ -161,25 +171,5 @@ class _PacketNetwork:
         """Totals of the transfers that are complete."""
         totals, counts = self._instances.totals(), self._instances.counts()
         for compiled, times in self._repeats.items():
-            _, alone, counted = self._run_alone(compiled)
-            counts = counts.plus(counted, times)
-            totals.link_bytes += times * alone.link_bytes
-            totals.link_busy_ps += times * alone.link_busy_ps
-            for duration_ps, count in alone.flows.items():
-                totals.flows[duration_ps] = totals.flows.get(duration_ps, 0) + times * count
+            self._alone.add_to(totals, counts, compiled, times)
         return replace(totals.stats(), packets=counts, samples=self._instances.samples())
-
-    def _run_alone(self, compiled: Compiled) -> tuple[int, Totals, LinkCounts]:
-        """When the last party of a graph that nobody disturbs is done, and what it adds to the statistics."""
-        if compiled not in self._alone:
-            instances, last_ps = Instances(self._fabric, replace(self._settings, sample_ps=None)), 0
-            base = instances.open(0, compiled)
-            for party in range(compiled.parties):
-                if not compiled.idle >> party & 1:
-                    instances.release(base, compiled, party, 0)
-            while instances.next_ps <= LONGEST_PS:
-                for _, _, at_ps in instances.run(LONGEST_PS):
-                    last_ps = max(last_ps, at_ps)
-            last_ps = last_ps if instances.next_ps == NEVER_PS else LONGEST_PS + 1
-            self._alone[compiled] = last_ps, instances.totals(), instances.counts()
-        return self._alone[compiled]

@@ -18,7 +18,6 @@ SCALE_UP = "scale_up"
 INSIDE_HOSTS = ("pcie", SCALE_UP)  # kinds of links
 
 UNLIMITED_BYTES = 1 << 60
-PACKETS_UNDER_WAY = 3  # beside the delay both ways: one being sent at either end when a pause is called for, one more
 
 
 def wires_of_fabric(fabric: Fabric, settings: Settings) -> Wires:
@@ -48,7 +47,7 @@ def wires_of_fabric(fabric: Fabric, settings: Settings) -> Wires:
     place = {vertex: switch for switch, vertex in enumerate(dict.fromkeys(behind))}
     links[:, k.BACK], links[:, k.INTO] = back, [place[vertex] for vertex in behind]
     shared = ~credit
-    under_way = rate / 8e12 * delay_ps * settings.headroom + PACKETS_UNDER_WAY * settings.data_bytes
+    under_way = rate / 8e12 * delay_ps * settings.headroom + settings.headroom_packets * settings.largest_bytes
     links[shared, k.HEADROOM] = under_way[shared]
     switches = np.zeros((len(place), k.SWITCH_COLUMNS), dtype=np.int64)
     np.add.at(switches[:, k.POOL], links[shared, k.INTO], links[shared, k.HEADROOM] + settings.reserve_bytes)

@@ -16,14 +16,14 @@ from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
 from xsim.sim.packets.counts import counts_of
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.fabric_ways import FabricWays
-from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP, wires_of_fabric
+from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP
 from xsim.sim.packets.faults import Breaking, changes_of
 from xsim.sim.packets.reorder import make_room
 from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.skip import engine_for
 from xsim.sim.packets.stuck import listed, reason
-from xsim.sim.packets.wires import width_of
+from xsim.sim.packets.wires import Wires, width_of
 from xsim.sim.traffic.compiled import Compiled
 from xsim.sim.traffic.tally import Totals
 
@@ -40,9 +40,9 @@ class Instances:
         next_ps: The next instant in which something happens; ``NEVER_PS`` if there is none.
     """
 
-    def __init__(self, fabric: Fabric, settings: Settings, faults: Sequence[Fault] = ()) -> None:
+    def __init__(self, fabric: Fabric, settings: Settings, wires: Wires, faults: Sequence[Fault] = ()) -> None:
+        """``wires`` are those of the fabric, and change with what passes over them."""
         assert settings.tick_ps == 1, "graphs are timed in picoseconds"
-        wires = wires_of_fabric(fabric, settings)
         nothing = np.zeros(0, dtype=np.int64)
         flows = np.zeros((0, k.FLOW_COLUMNS), dtype=np.int64)
         control = settings.congestion

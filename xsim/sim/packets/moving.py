@@ -15,9 +15,22 @@ from numpy.typing import NDArray
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.engine import Engine
 
-__all__ = ["Shift", "Streams", "View", "known", "look", "move", "packets_per_ack", "sizes_of", "streams_of"]
+__all__ = [
+    "Glance",
+    "Shift",
+    "Streams",
+    "View",
+    "known",
+    "lasts",
+    "look",
+    "move",
+    "packets_per_ack",
+    "sizes_of",
+    "streams_of",
+]
 
 Ints = NDArray[np.int64]
+Table = NDArray[np.int64] | NDArray[np.float64]
 
 # Of a flow: bytes of its stream, which grow as it goes on (ACKED only where there are acknowledgements); instants;
 # numbers of events; all else, which stays.
@@ -55,9 +68,9 @@ SIM_COLUMNS = (
     *(k.AT_RECEIVER, k.CONTROLLED, k.RECORDED, k.WINDOW_FOLLOWS, k.REPACED, k.BELOW, k.RETRY_TIME, k.RETRIES),
     *(k.GAVE_UP, k.ENDED, k.LOGGED, k.ALARMS, k.ALARMED_AT),
 )
-# Of ``sim``, what nobody knows how to move: packets that overtake one another leave marks in a table of their own, and
-# receivers that ask for packets keep lists.
-NOT_MOVED = (k.SELECTIVE, k.QUEUE)
+# Of ``sim``, what nobody knows how to move: packets that overtake one another leave marks in a table of their own,
+# receivers that ask for packets keep lists, and switches that choose know what they chose.
+NOT_MOVED = (k.SELECTIVE, k.QUEUE, k.ADAPTIVE)
 PACKETS = (k.DATA, k.ACK)
 OF_PORTS = (k.FREE, k.WAKE, k.PAUSE, k.RESUME, k.CREDIT)
 UNSET_FREE, OWED_CREDIT = k.KINDS + 1, k.KINDS + 2  # stand for what comes and is no event
@@ -82,21 +95,41 @@ class Streams:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
-    """What the next events depend on, as it is at an instant after which all events to come lie.
+class Glance:
+    """What can be told of an instant without looking at what is under way; after it all events to come lie.
 
     Attributes:
         now: The instant.
+        relative: Streams relative to the instant and to the bytes sent so far.
+        kept: What stays, of links and flows.
+        paused: Columns of links that pauses add to.
+        queued: Bytes that wait at each link.
+        sent, received: Per stream.
+        issued, worked: Numbers of events given out; events processed.
+    """
+
+    now: int
+    relative: tuple[Table, ...]
+    kept: tuple[Ints, Ints]
+    paused: Ints
+    queued: Ints
+    sent: Ints
+    received: Ints
+    issued: int
+    worked: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """What is under way at an instant.
+
+    Attributes:
         events, waiting: Rows of the events that move with the streams, in their order; rows at ports.
         owed: Rows of credit that is to come, but calls nobody.
-        fixed: Rows of the events that do not.
+        fixed: Rows of the events that do not move.
         foreign: Whether something is under way that is no packet of the streams, nor known.
-        relative: All of it relative to the instant and to the bytes sent so far, one array per table.
-        kept, sways: Columns of links that stay, and that a steady link may go to and fro between.
-        sent, received: Per stream.
+        relative: All of it, relative to the instant and to the bytes sent so far.
         arriving: Per stream the first byte of its next packet to arrive, and when; -1 if none is on its last link.
-        paused: Columns of links that pauses add to.
-        issued, worked: Numbers of events given out; events processed.
     """
 
     now: int
@@ -105,15 +138,8 @@ class View:
     owed: Ints
     fixed: Ints
     foreign: bool
-    relative: tuple[NDArray[np.int64] | NDArray[np.float64], ...]
-    kept: tuple[Ints, Ints]
-    sways: Ints
-    sent: Ints
-    received: Ints
+    relative: tuple[Table, ...]
     arriving: Ints
-    paused: Ints
-    issued: int
-    worked: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,9 +184,9 @@ def streams_of(engine: Engine, flows: Ints) -> Streams:
     load, trip, each = np.zeros(len(links)), np.zeros(len(flows)), packets_per_ack(engine, flows)
     replies = np.full(len(flows), engine.sim[k.ACK_SIZE])
     for (which, link), size, share in ((there, sizes_of(engine, flows), np.ones(len(flows))), (back, replies, each)):
-        lasts = _lasts(engine, size[which], link)
-        load += np.bincount(link, lasts / share[which], len(links))
-        trip += np.bincount(which, lasts + links[link, k.DELAY], len(flows))
+        took = lasts(engine, size[which], link)
+        load += np.bincount(link, took / share[which], len(links))
+        trip += np.bincount(which, took + links[link, k.DELAY], len(flows))
     return Streams(flows, max(1, int(load.max())), int(trip.max()), there, back)
 
 
@@ -176,10 +202,26 @@ def packets_per_ack(engine: Engine, flows: Ints) -> Ints:
     return each
 
 
-def _lasts(engine: Engine, size: Ints, link: Ints) -> Ints:
+def lasts(engine: Engine, size: Ints, link: Ints) -> Ints:
     """Ticks in which packets of these sizes are sent."""
     lasts: Ints = (size * 8 * engine.sim[k.SCALE] - engine.sim[k.BELOW]) // engine.links[link, k.RATE]
     return lasts
+
+
+def glance(engine: Engine, streams: Streams, now: int) -> Glance:
+    """The state after all events up to ``now``; cost: O(links + flows)."""
+    links, flows, sim = engine.links, engine.flows, engine.sim
+    return Glance(
+        now=now,
+        relative=_relative_flows(engine, streams, now),
+        kept=(links[:, LINK_KEPT], flows[:, FLOW_KEPT]),
+        paused=links[:, LINK_PAUSED],
+        queued=links[:, k.BACKLOG].copy(),
+        sent=flows[streams.flows, k.NEXT_BYTE],
+        received=flows[streams.flows, k.RECEIVED],
+        issued=int(sim[k.ISSUED]),
+        worked=int(sim[k.EVENTS]),
+    )
 
 
 def look(engine: Engine, streams: Streams, now: int) -> View:
@@ -209,21 +251,12 @@ def look(engine: Engine, streams: Streams, now: int) -> View:
         owed=owed[rows[owed, k.TIME] > now],
         fixed=fixed,
         foreign=bool(odd.any() or not ours[rows[carried, k.FLOW]].all()),
-        relative=_relative(engine, streams, now, events, owed, (waiting, where)),
-        kept=(links[:, LINK_KEPT], flows[:, FLOW_KEPT]),
-        sways=links[:, LINK_SWAYS],
-        sent=flows[streams.flows, k.NEXT_BYTE],
-        received=flows[streams.flows, k.RECEIVED],
+        relative=_relative(engine, now, events, owed, (waiting, where)),
         arriving=_arriving(engine, streams, events),
-        paused=links[:, LINK_PAUSED],
-        issued=int(sim[k.ISSUED]),
-        worked=int(sim[k.EVENTS]),
     )
 
 
-def _relative(
-    engine: Engine, streams: Streams, now: int, events: Ints, owed: Ints, waits: tuple[Ints, Ints]
-) -> tuple[NDArray[np.int64] | NDArray[np.float64], ...]:
+def _relative(engine: Engine, now: int, events: Ints, owed: Ints, waits: tuple[Ints, Ints]) -> tuple[Table, ...]:
     """Equal at two instants if what follows is the same, but for the instants and the bytes."""
     rows, links = engine.rows, engine.links
     come = rows[owed, k.TIME] <= now
@@ -232,7 +265,7 @@ def _relative(
     paused = links[:, k.PAUSED] * (now - links[:, k.PAUSED_SINCE])
     waiting = np.stack((*_relative_rows(engine, waits[0]), waits[1]))
     due = _due(engine, now, events, owed[~come])
-    return due, waiting, sways, paused, engine.switches.copy(), *_relative_flows(engine, streams, now)
+    return due, waiting, sways, paused, engine.switches.copy()
 
 
 def _due(engine: Engine, now: int, events: Ints, owed: Ints) -> Ints:
@@ -249,7 +282,7 @@ def _due(engine: Engine, now: int, events: Ints, owed: Ints) -> Ints:
     return due[:-1, np.lexsort((due[-1], due[-2]))]
 
 
-def _relative_flows(engine: Engine, streams: Streams, now: int) -> tuple[NDArray[np.int64] | NDArray[np.float64], ...]:
+def _relative_flows(engine: Engine, streams: Streams, now: int) -> tuple[Table, ...]:
     own = engine.flows[streams.flows]
     stream = own[:, FLOW_STREAM] - own[:, [k.NEXT_BYTE]]
     stream[:, FLOW_STREAM.index(k.ACKED)] *= own[:, k.INSIDE] == 0
@@ -337,13 +370,13 @@ def _count(engine: Engine, streams: Streams, shift: Shift) -> None:
         (streams.there, packets, sizes_of(engine, flows)),
         (streams.back, packets // packets_per_ack(engine, flows), replies),
     ):
-        _add(links, link, count[which], size[which], _lasts(engine, size[which], link))
+        _add(links, link, count[which], size[which], lasts(engine, size[which], link))
     links[:, LINK_PAUSED] += shift.paused
     told = np.flatnonzero(shift.paused[:, 0])
     back, size = links[told, k.BACK], np.full(len(told), sim[k.PFC_SIZE])
-    _add(links, back, 2 * shift.paused[told, 0], size, _lasts(engine, size, back))
+    _add(links, back, 2 * shift.paused[told, 0], size, lasts(engine, size, back))
 
 
-def _add(links: Ints, link: Ints, count: Ints, size: Ints, lasts: Ints) -> None:
-    for column, each in ((k.PACKETS, 1), (k.BYTES, size), (k.BUSY, lasts)):
+def _add(links: Ints, link: Ints, count: Ints, size: Ints, took: Ints) -> None:
+    for column, each in ((k.PACKETS, 1), (k.BYTES, size), (k.BUSY, took)):
         np.add.at(links[:, column], link, count * each)

@@ -45,7 +45,9 @@ class Settings:
             less it gets about ``credit_bytes`` per round trip.
         buffer_bytes: Shared memory of each switch, for the links that have no buffer of their own.
         reserve_bytes: Of it, kept for each port.
-        headroom: Bytes kept per port for what is under way when it pauses: so many times bandwidth times delay.
+        headroom, headroom_packets: Bytes kept per port for what is under way when it pauses: so many times bandwidth
+            times delay, and so many of the largest packets. Without packets, as in ns-3, cables shorter than these lose
+            some in spite of pauses; with 3 none is ever lost (one at either end that has begun, one that was there).
         congestion: The congestion control of all flows.
         ecn: Marking by the port's bits per second; a port that is not listed takes that of the next slower one, or of
             the slowest. Empty: nothing is marked. None: as the congestion control wants it.
@@ -86,6 +88,7 @@ class Settings:
     buffer_bytes: int = 32 << 20
     reserve_bytes: int = 4096
     headroom: int = 3
+    headroom_packets: int = 0
     congestion: CongestionControl = field(default_factory=Uncontrolled)
     ecn: Mapping[int, Marking] | None = None
     window: Literal["auto", "none", "bdp", "follows"] = "auto"
@@ -118,7 +121,7 @@ class Settings:
         if self.sample_ps is not None and (self.sample_ps < 1 or self.sample_ps % self.tick_ps):
             problem, fix = "it is no whole number of the clock's ticks", f"choose a multiple of {self.tick_ps} ps"
             raise SpecError("sample", f"{self.sample_ps} ps", problem, fix)
-        for name in ("reserve_bytes", "headroom", "seed", "retries"):
+        for name in ("reserve_bytes", "headroom", "headroom_packets", "seed", "retries"):
             if getattr(self, name) < 0:
                 raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
         self._check_memory()
@@ -140,6 +143,9 @@ class Settings:
         if self.routing not in ROUTINGS:
             problem, fix = "packets are routed by no such rule", f"choose one of {', '.join(ROUTINGS)}"
             raise SpecError("routing", self.routing, problem, fix)
+        if self.congestion.asking and self.receiver == "in_order":
+            problem, fix = "receivers that ask for packets take them in any order", "choose auto or selective"
+            raise SpecError("receiver", self.receiver, problem, fix)
         if self.scatters and not self.selective:
             problem, fix = "it drops packets that overtake others", f"choose selective: routing={self.routing}"
             raise SpecError("receiver", self.receiver, problem, fix)

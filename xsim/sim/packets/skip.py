@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +11,14 @@ from numpy.typing import NDArray
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.moving import (
-    LINK_SWAYS,
+    Glance,
     Shift,
     Streams,
+    Table,
     View,
+    glance,
     known,
+    lasts,
     look,
     move,
     packets_per_ack,
@@ -34,11 +38,14 @@ SHARE = 0.04  # of the work of the simulation, which watching may cost
 GRANT = 200_000  # events' worth of watching that is free
 EACH_VIEW, PER_ROW = 9000, 3  # events' worth of a look, and per row, link and flow
 WORTH = 24  # periods: shorter skips are not made
-TRIES = 4  # periods that are tried as such
+TRIES = 2  # periods that are tried as such
 WINDOW, WIDEST = 32, 256  # periods of a window of which the next must be a copy, at first and at most
 LEFT = 16  # packets of a stream that are simulated in any case, and of each in a window
 SWAY, SWAY_PAUSES = 0.02, 0.2  # by which the next window may differ; its rate is what a queue may not grow by
 SWAY_PACKETS = 2
+
+
+_Skip = tuple[View, Shift, float]  # from where, how far, and the events that it saves
 
 
 class _EndedError(Exception):
@@ -116,37 +123,47 @@ class Skipper(Engine):
 
     def _try(self, now: int, until: int) -> int:
         """Watch the streams for a while, and skip what can be; where the simulation is then."""
+        spent = self._work.spent
         streams = self._sending(now, until)
         if streams is None:
             return now
         now += max(8 * streams.period, streams.trip + streams.trip // 4)
         self._to(now)
-        first = self._look(streams, now)
-        if not self._may_move(streams, first, first):
+        start, first = self._glance(streams, now), self._look(streams, now)
+        if first.foreign or not self._may_move(streams, start, start):
             return now
         for _ in range(TRIES):
             now += streams.period
-            self._to(now)
-            view = self._look(streams, now)
-            if _same(first, view):
-                return self._skip_periods(streams, first, view, until)
-        views = [view]
+            shift = self._one_more(streams, start, first, now, until)
+            if shift:
+                return self._move(streams, *shift, spent)
+        seen = [self._glance(streams, now)]
         for _ in range(2):
             now += max(self._window * streams.period, streams.trip)
             self._to(now)
-            views.append(self._look(streams, now))
-        if _same(views[1], views[2]):
-            return self._skip_periods(streams, views[1], views[2], until)
-        if not self._steady(streams, *views):
-            self._window = min(WIDEST, 2 * self._window)
-            return now
-        return self._skip_at_rates(streams, views[0], views[2], until)
+            seen.append(self._glance(streams, now))
+        if self._steady(streams, *seen):
+            last = self._look(streams, now)
+            if not last.foreign:
+                shift = self._at_rates(streams, (start, first), (seen[2], last), until)
+                return self._move(streams, *shift, spent) if shift else now
+        self._window = min(WIDEST, 2 * self._window)
+        return now
+
+    def _one_more(self, streams: Streams, start: Glance, first: View, now: int, until: int) -> _Skip | None:
+        """A period later, and how far to go if all is as it was."""
+        self._to(now)
+        end = self._glance(streams, now)
+        if not _same((*start.relative, *start.kept), (*end.relative, *end.kept)):
+            return None
+        last = self._look(streams, now)
+        return self._periods(streams, start, (end, last), until) if _same(first.relative, last.relative) else None
 
     def _sending(self, now: int, until: int) -> Streams | None:
         """What is being sent, if watching it is worth while."""
-        sim, work, flows, links = self.sim, self._work, self.flows, self.links
-        size = len(flows) + len(links)
-        views = (TRIES + 3) * (EACH_VIEW + PER_ROW * (size + len(self.rows) - int(sim[k.ROWS_LEFT])))
+        sim, work, flows = self.sim, self._work, self.flows
+        size = len(flows) + len(self.links)
+        views = 3 * (EACH_VIEW + PER_ROW * (size + len(self.rows) - int(sim[k.ROWS_LEFT])))
         if work.spent + views > GRANT + SHARE * (int(sim[k.EVENTS]) + work.saved):
             return None
         work.spent += 1000 + 0.1 * size
@@ -160,12 +177,16 @@ class Skipper(Engine):
             self._streaming = streams_of(self, going)
         streams = self._streaming
         first = self.route[flows[going, k.WAY]]
-        soonest = int((left * sizes_of(self, going) * 8 * sim[k.SCALE] // links[first, k.RATE]).min())
+        soonest = int((left * lasts(self, sizes_of(self, going), first)).min())
         if min(soonest, until - now) < streams.trip + 2 * WORTH * streams.period:
             return None
         lossy = self.chances[streams.there[1], k.LOSS].any() or self.chances[streams.back[1], k.LOSS].any()
         asked_again = (flows[going, k.GAP] >= flows[going, k.RECEIVED]).any()
         return None if lossy or asked_again or not known(self) else streams
+
+    def _glance(self, streams: Streams, now: int) -> Glance:
+        self._work.spent += EACH_VIEW / 2
+        return glance(self, streams, now)
 
     def _look(self, streams: Streams, now: int) -> View:
         view = look(self, streams, now)
@@ -173,36 +194,30 @@ class Skipper(Engine):
         self._work.spent += EACH_VIEW + PER_ROW * (len(view.events) + len(view.waiting) + size)
         return view
 
-    def _may_move(self, streams: Streams, before: View, view: View) -> bool:
-        """Whether nothing but packets of the same streams is under way, none of which adapts."""
-        if view.foreign or not all(map(np.array_equal, before.kept, view.kept)):
-            return False
-        memory = view.relative[-1]
-        if not memory.shape[1]:
-            return True
+    def _may_move(self, streams: Streams, before: Glance, after: Glance) -> bool:
+        """Whether the same streams have gone on all the while, none of which adapts."""
+        memory = after.relative[-1]
+        if not _same(before.kept, after.kept) or not memory.shape[1]:
+            return _same(before.kept, after.kept)
         alarms = memory[:, k.ALARM : k.LINE_BITS]
         free = (memory[:, k.RATE_BITS] == memory[:, k.LINE_BITS]) | (self.flows[streams.flows, k.INSIDE] > 0)
         return bool(free.all() and not alarms.any())
 
-    def _skip_periods(self, streams: Streams, first: View, last: View, until: int) -> int:
-        """Whole periods, in each of which all happens that happened between the two views."""
-        if not self._may_move(streams, first, last):
-            return last.now
-        period, stream = last.now - first.now, last.sent - first.sent
+    def _periods(self, streams: Streams, start: Glance, last: tuple[Glance, View], until: int) -> _Skip | None:
+        """Whole periods, in each of which all happens that happened since the start."""
+        end, view = last
+        if not self._may_move(streams, start, end):
+            return None
+        period, stream = end.now - start.now, end.sent - start.sent
         flows, sends = self.flows[streams.flows], stream > 0
         left = flows[:, k.POSTED] - flows[:, k.NEXT_BYTE] - LEFT * flows[:, k.FULL_PAYLOAD]
-        times = min(self._room(last, until) // period, int((left[sends] // stream[sends]).min(initial=1 << 40)))
+        times = min(self._room(view, until) // period, int((left[sends] // stream[sends]).min(initial=1 << 40)))
         if times * period < WORTH * streams.period:
-            return last.now
-        shift = Shift(
-            times * period,
-            times * stream,
-            times * (last.issued - first.issued),
-            times * (last.paused - first.paused),
-        )
-        return self._move(streams, last, shift, times * (last.worked - first.worked))
+            return None
+        numbers, paused = times * (end.issued - start.issued), times * (end.paused - start.paused)
+        return view, Shift(times * period, times * stream, numbers, paused), times * (end.worked - start.worked)
 
-    def _steady(self, streams: Streams, first: View, middle: View, last: View) -> bool:
+    def _steady(self, streams: Streams, first: Glance, middle: Glance, last: Glance) -> bool:
         """Whether each stream moves as much in the second window as in the first, and no queue grows."""
         if not self._may_move(streams, first, last):
             return False
@@ -219,51 +234,50 @@ class Skipper(Engine):
         early, late = middle.paused - first.paused, last.paused - middle.paused
         if (abs(late - early) > np.maximum(SWAY_PACKETS * np.array((1, streams.period)), SWAY_PAUSES * early)).any():
             return False
-        queue, size = links[:, k.BACKLOG], int(sizes_of(self, streams.flows).max())
+        size = int(sizes_of(self, streams.flows).max())
         if sim[k.CONTROLLED]:
-            return not (queue > SWAY_PACKETS * size).any()
+            return not (last.queued > SWAY_PACKETS * size).any()
         may_grow = SWAY / 8 * links[:, k.RATE] / sim[k.SCALE] * (last.now - first.now)
-        grown = queue - first.sways[:, LINK_SWAYS.index(k.BACKLOG)]
+        grown = last.queued - first.queued
         return not (grown > np.maximum((SWAY_PACKETS + 1) * size, may_grow)).any()
 
-    def _skip_at_rates(self, streams: Streams, first: View, last: View, until: int) -> int:
+    def _at_rates(
+        self, streams: Streams, first: tuple[Glance, View], last: tuple[Glance, View], until: int
+    ) -> _Skip | None:
         """As far as the first stream's last packets, each at the rate at which its bytes have arrived."""
-        flows = self.flows[streams.flows]
-        payload = flows[:, k.FULL_PAYLOAD]
-        unit = payload * packets_per_ack(self, streams.flows)
-        took = last.now - first.now
-        rate = (last.received - first.received) / took
-        arrived = (first.arriving[0] >= 0) & (last.arriving[1] > first.arriving[1])
-        number, at = (last.arriving - first.arriving)[:, arrived]
+        (start, before), (end, view) = first, last
+        flows, took = self.flows[streams.flows], end.now - start.now
+        rate = (end.received - start.received) / took
+        arrived = (before.arriving[0] >= 0) & (view.arriving[1] > before.arriving[1])
+        number, at = (view.arriving - before.arriving)[:, arrived]
         rate[arrived] = number / at
-        left = flows[:, k.POSTED] - flows[:, k.NEXT_BYTE] - LEFT * payload
-        ticks = min(self._room(last, until), int((left / rate).min()))
+        left = flows[:, k.POSTED] - flows[:, k.NEXT_BYTE] - LEFT * flows[:, k.FULL_PAYLOAD]
+        ticks = min(self._room(view, until), int((left / rate).min()))
         if ticks < WORTH * streams.period:
-            return last.now
-        share = ticks / took
-        shift = Shift(
-            ticks,
-            (rate * ticks).astype(np.int64) // unit * unit,
-            int(share * (last.issued - first.issued)),
-            (share * (last.paused - first.paused)).astype(np.int64),
-        )
-        return self._move(streams, last, shift, share * (last.worked - first.worked))
+            return None
+        unit, share = flows[:, k.FULL_PAYLOAD] * packets_per_ack(self, streams.flows), ticks / took
+        stream = (rate * ticks).astype(np.int64) // unit * unit
+        numbers, paused = int(share * (end.issued - start.issued)), share * (end.paused - start.paused)
+        return view, Shift(ticks, stream, numbers, paused.astype(np.int64)), share * (end.worked - start.worked)
 
     def _room(self, view: View, until: int) -> int:
         """Ticks up to what moves with no stream, and to the end of this run."""
         fixed = self.rows[view.fixed, k.TIME]
         return min(until, int(fixed.min(initial=until + 1)) - 1) - view.now
 
-    def _move(self, streams: Streams, view: View, shift: Shift, saved: float) -> int:
+    def _move(self, streams: Streams, view: View, shift: Shift, saved: float, spent: float) -> int:
+        """Skip; watching that has paid for itself is not counted."""
         move(self, streams, view, shift)
-        self._work.saved += saved
+        work = self._work
+        work.saved += saved
+        work.spent = spent + max(0.0, work.spent - spent - saved)
         self._window = WINDOW
         return view.now + shift.ticks
 
 
-def _same(first: View, last: View) -> bool:
-    """Whether the two differ in the time and in the bytes sent alone."""
-    return all(map(np.array_equal, (*first.relative, *first.kept), (*last.relative, *last.kept)))
+def _same(before: Sequence[Table], after: Sequence[Table]) -> bool:
+    """Whether all is equal."""
+    return all(map(np.array_equal, before, after))
 
 
 def engine_for(settings: Settings) -> type[Engine]:

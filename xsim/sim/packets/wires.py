@@ -51,8 +51,8 @@ def wires_of(graph: Graph, settings: Settings, mute: frozenset[int] = frozenset(
     links[:, k.BACK] = np.arange(2 * len(cables)) ^ 1
     links[:, k.INTO] = owner[links[:, k.BACK]]
     links[:, k.HEADROOM] = [
-        bits_per_s * delay // BITS_PER_S_TO_PS * settings.headroom
-        for bits_per_s, delay in zip(rate.tolist(), delay_ps.tolist(), strict=True)
+        bits_per_s * delay // BITS_PER_S_TO_PS * settings.headroom + settings.headroom_packets * settings.largest_bytes
+        for bits_per_s, delay in zip(rate.tolist(), (links[:, k.DELAY] * settings.tick_ps).tolist(), strict=True)
     ]
     silent = np.isin(start, [*mute])
     links[silent, k.KMIN] = links[silent, k.KMAX] = NEVER_MARK

@@ -9,7 +9,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels import events as k
+from xsim.sim.kernels import event_columns as k
+from xsim.sim.kernels import events as kernel
+from xsim.sim.kernels.event_links import count_time
 from xsim.sim.kernels.never import NEVER_PS, PPM
 from xsim.sim.traffic.compiled import Compiled
 from xsim.sim.traffic.tally import Run, Tally, Totals
@@ -81,7 +83,9 @@ class Events:
             released = self._released[len(released_ps)] = np.zeros(len(released_ps), dtype=np.int64)
         for party, at_ps in enumerate(released_ps):
             released[party] = at_ps
-        self.next_ps = k.open_block(base, compiled.rows, released, self._slots, self._hops, self._links, sim, lists)
+        self.next_ps = kernel.open_block(
+            base, compiled.rows, released, self._slots, self._hops, self._links, sim, lists
+        )
         if not sim[k.HOLDERS]:
             return base, []
         held = lists[k.HELD, : sim[k.HOLDERS]].tolist()
@@ -90,7 +94,7 @@ class Events:
 
     def release(self, base: int, compiled: Compiled, party: int, at_ps: int) -> None:
         """Let ``party`` of the graph at ``base`` begin at ``at_ps``."""
-        self.next_ps = k.post(base + compiled.rows + party, at_ps, self._slots, self._sim, self._lists)
+        self.next_ps = kernel.post(base + compiled.rows + party, at_ps, self._slots, self._sim, self._lists)
 
     def close(self, base: int, compiled: Compiled) -> None:
         """Forget a graph whose rows have all ended."""
@@ -101,7 +105,7 @@ class Events:
         """(handle, party, at_ps) of the first instant up to ``until_ps`` in which parties are done."""
         ended = 0
         while not ended and self.next_ps <= until_ps:
-            self.next_ps = k.run(until_ps, *self._state)
+            self.next_ps = kernel.run(until_ps, *self._state)
             now_ps, _, _, ended, _, known, new, *_ = self._sim.tolist()
             if 2 * (known + new) > len(self._times):
                 self._make_room_for_times()
@@ -113,7 +117,7 @@ class Events:
 
     def expose(self, now_ps: int) -> None:
         """Before the totals: nothing that has happened up to ``now_ps`` is left to be worked out later."""
-        self.next_ps = k.expose(now_ps, *self._state)
+        self.next_ps = kernel.expose(now_ps, *self._state)
 
     def totals(self, now_ps: int) -> Totals:
         """Everything up to ``now_ps``: bytes of flows that have left, links that are in use as busy until now."""
@@ -161,7 +165,7 @@ class Events:
             self._times = np.zeros((4 * int(sim[k.TIMES] + sim[k.NEW_TIMES]) + 1, 2), dtype=np.int64)
             sim[k.TIMES] = 0
             for duration_ps, count in old[old[:, 0] > 0].tolist():
-                k.count_time(duration_ps, count, sim, self._times)
+                count_time(duration_ps, count, sim, self._times)
             self._gather_state()
 
     def _gather_state(self) -> None:
