@@ -12,6 +12,7 @@ from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.topology.rail import Rail
 from xsim.plan.collective.direct import Direct
+from xsim.sim.congestion.ndp import Ndp
 from xsim.sim.contracts import Completion, Fault, NetworkStats
 from xsim.sim.network.analytic import Analytic
 from xsim.sim.network.flow import Flow
@@ -51,6 +52,21 @@ def test_what_is_lost_is_sent_another_way_and_all_comes(routing: Rule, flow_cont
     assert broken.at_ps > whole.at_ps
     assert stats.link_bytes.sum() == straight.link_bytes.sum()
     assert until_ps or stats.link_bytes[number] < straight.link_bytes[number]
+    assert stats.packets is not None
+    assert stats.packets.lost.sum() > 0
+
+
+@pytest.mark.parametrize("routing", ["hash", "spray"])
+@pytest.mark.parametrize("until_ps", [None, 60 * US])
+def test_what_receivers_have_asked_for_comes_another_way(routing: Rule, until_ps: int | None) -> None:
+    fabric = fabric_of_rails()
+    options = {"routing": routing, "congestion": Ndp(queue_packets=2)}
+
+    (whole,), straight = run(fabric, **options)
+    (broken,), stats = run(fabric, Fault(20 * US, "segment0.rail1 -> spine0", until_ps), **options)
+
+    assert broken.at_ps > whole.at_ps
+    assert stats.link_bytes.sum() == straight.link_bytes.sum()
     assert stats.packets is not None
     assert stats.packets.lost.sum() > 0
 

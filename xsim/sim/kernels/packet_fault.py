@@ -61,12 +61,14 @@ def sever(
     links[link, OWED] = _forget(links[link, OWED], rows, sim)
     links[link, URGENT] = _forget(links[link, URGENT], rows, sim)
     row = links[link, HEAD]
-    if row < 0 or route[rows[row, HOP]] == link:
+    if row < 0 or _waits_at_its_host(rows[row, HOP], link, route):
         return
     while row >= 0:
         following, came_by, size = rows[row, NEXT], route[rows[row, HOP]], rows[row, SIZE]
         recycle(row, rows, sim)
-        if links[came_by, BUFFER] > 0:
+        if came_by == link:  # a switch that cuts packets accounts for none
+            pass
+        elif links[came_by, BUFFER] > 0:
             links[came_by, TAKEN] -= size
             give_back(size, came_by, rows, links, wheel, heap, sim)
         else:
@@ -74,6 +76,12 @@ def sever(
         links[link, LOST] += 1
         row = following
     links[link, HEAD], links[link, BACKLOG] = -1, 0
+
+
+@kernel
+def _waits_at_its_host(hop: int, link: int, route: Ints) -> bool:
+    """Whether a packet in the queue of the link has not begun its way."""
+    return bool(route[hop] == link and (hop == 0 or route[hop - 1] < 0))
 
 
 @kernel

@@ -91,9 +91,6 @@ class Packet:
             raise SpecError("credit_bytes", self.credit_bytes, problem, fix)
 
     def open(self, fabric: Fabric, seed: int, faults: Sequence[Fault] = ()) -> Network:
-        if faults and self.congestion.asking is not None:
-            problem, fix = "receivers that ask do not notice that links fail", "choose another, or leave faults out"
-            raise SpecError("network.congestion", "ndp", problem, fix)
         settings = self._settings(seed, lossy=bool(faults))
         return _PacketNetwork(fabric, settings, faults, reuse=self.reuse and not self.exact)
 
