@@ -24,7 +24,7 @@ from xsim.plan.memory import Verdict, deployment_memory
 from xsim.plan.noted import Noted, Taken
 from xsim.plan.walk import walk
 from xsim.plan.workload import Workload
-from xsim.sim.contracts import Background, NetworkBackend, NetworkStats
+from xsim.sim.contracts import Background, Fault, NetworkBackend, NetworkStats
 from xsim.sim.executor import execute
 from xsim.sim.timeline import Timeline
 from xsim.spec.cluster import DeviceSpec, rank_devices
@@ -44,6 +44,7 @@ class Experiment:
 
     Attributes:
         seed: For backends and background traffic that draw random numbers.
+        faults: Links that fail during the run; they work while collectives and deployments are priced.
         memory: ``enforce`` raises ``DoesNotFitError`` before simulating, ``report`` simulates all the same.
         verify: Let the judge prove every communication plan, its transfers, and every collective of the run.
         fold: False walks every action step by step: slower, and no number may change.
@@ -59,6 +60,7 @@ class Experiment:
     network: NetworkBackend = field(default_factory=partial(build, "network", {"name": "flow"}))
     background: Background = field(default_factory=partial(build, "background", {"name": "none"}))
     seed: int = 0
+    faults: tuple[Fault, ...] = ()
     memory: Literal["enforce", "report"] = "enforce"
     verify: bool = False
     fold: bool = True
@@ -100,7 +102,7 @@ def run(experiment: Experiment) -> Result:
         raise DoesNotFitError(memory.text)
     collective = Noted(experiment.collective)
     workload = _workload(experiment, deployment, site, collective)
-    network = experiment.network.open(site.fabric, experiment.seed)
+    network = experiment.network.open(site.fabric, experiment.seed, experiment.faults)
     background = experiment.background.traffic(site.fabric, experiment.seed)
     timeline = execute(workload, network, site.fabric, fold=experiment.fold, background=background)
     accounts, stats = account(workload, timeline), network.stats()

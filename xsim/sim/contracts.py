@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.sim.marking import Marking
@@ -21,6 +22,7 @@ __all__ = [
     "Burst",
     "Completion",
     "CongestionControl",
+    "Fault",
     "FlowTimes",
     "LinkCounts",
     "LinkSamples",
@@ -28,6 +30,7 @@ __all__ = [
     "NetworkBackend",
     "NetworkStats",
     "Stream",
+    "no_faults",
 ]
 
 
@@ -173,11 +176,43 @@ class Network(Protocol):
         """Totals so far; at the end of a run, of everything."""
 
 
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A link between hosts fails, and the link the other way with it.
+
+    Attributes:
+        at_ps: When. What is on the link then, or waits for it at a switch, is lost.
+        link: Its name.
+        until_ps: When both work again; None: never.
+    """
+
+    at_ps: int
+    link: str
+    until_ps: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.at_ps < 0:
+            raise SpecError("at", self.at_ps, "nothing is before the beginning", "choose at least 0")
+        if self.until_ps is not None and self.until_ps <= self.at_ps:
+            raise SpecError("until", self.until_ps, "it is no later than the failure", "choose a later instant")
+
+
 class NetworkBackend(Protocol):
     """How transfers share the wires."""
 
-    def open(self, fabric: Fabric, seed: int) -> Network:
-        """A fresh simulation."""
+    def open(self, fabric: Fabric, seed: int, faults: Sequence[Fault] = ()) -> Network:
+        """A fresh simulation.
+
+        Raises:
+            SpecError: The fabric has no such link, or the backend knows of no links that fail.
+        """
+
+
+def no_faults(network: str, faults: Sequence[Fault]) -> None:
+    """Refuse them: links of ``network`` do not fail."""
+    if faults:
+        problem, fix = f"links of network={network} do not fail", "choose network=packet, or leave them out"
+        raise SpecError("faults", tuple(fault.link for fault in faults), problem, fix)
 
 
 class Burst(NamedTuple):

@@ -30,6 +30,7 @@ from xsim.sim.kernels.packet_columns import (
     CREDITS,
     CUT,
     DATA,
+    DOWN,
     ENDED,
     EVENTS,
     FINISHED,
@@ -58,9 +59,11 @@ from xsim.sim.kernels.packet_columns import (
     PAUSED_SINCE,
     QUEUE,
     RELEASE,
+    RESUME,
     RETRY,
     ROWS_LEFT,
     SERIAL,
+    SEVERED,
     SIZE,
     START,
     STATE,
@@ -129,13 +132,15 @@ def run(
         if kind <= NACK:
             hop = rows[row, HOP]
             link, out = route[hop], route[hop + 1]
-            lost = chances[link, LOSS] > 0.0 and chance(link, links) < chances[link, LOSS]
-            if (lost or out < 0) and links[link, BUFFER] > 0:
-                give_back(rows[row, SIZE], link, rows, links, wheel, heap, sim)
+            severed = rows[row, SERIAL] < links[link, SEVERED]
+            lost = severed or (chances[link, LOSS] > 0.0 and chance(link, links) < chances[link, LOSS])
             if sim[ADAPTIVE] and out >= 0 and kind == DATA and not lost:
                 out = steer(row, link, rows, links, route, forks)
-            if lost:
-                links[link, LOST] += 1
+            nowhere = out >= 0 and not lost and links[out, PAUSED] == DOWN
+            if (lost or nowhere or out < 0) and links[link, BUFFER] > 0 and not severed:
+                give_back(rows[row, SIZE], link, rows, links, wheel, heap, sim)
+            if lost or nowhere:
+                links[out if nowhere else link, LOST] += 1
                 recycle(row, rows, sim)
             elif out >= 0 and sim[QUEUE] and is_short(row, link, out, rows, links, sim):
                 waiting = pass_on(row, link, out, rows, links, route, wheel, heap, sim)
@@ -278,6 +283,8 @@ def _port_wakes(row: int, kind: int, link: int, rows: Ints, links: Ints, sim: In
         if links[link, WAKE_ROW] != row:
             return False
         links[link, WAKE_ROW] = -1
+    elif kind in (CREDIT, PAUSE, RESUME) and sim[TURN] < links[link, SEVERED]:
+        return False  # a message between ends that have forgotten it since
     elif kind == CREDIT:
         links[link, CREDIT_CALL] = NO_CALL
         links[link, CREDITS] += rows[row, SIZE]

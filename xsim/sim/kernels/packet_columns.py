@@ -1,7 +1,7 @@
 """Columns of the packet kernel's tables, and the kinds of its events. All tables are int64 unless said.
 
 rows      R x 8    a packet, or an event that is no packet (``TIME`` .. ``HOP``); free ones form a list
-links     L x 48   a directed link: its transmitter, and the ingress port at its far end (``FREE_AT`` ..)
+links     L x 56   a directed link: its transmitter, and the ingress port at its far end (``FREE_AT`` ..)
 chances   L x 2    float64: ``PMAX``, ``LOSS``
 switches  S x 2    ``SHARED``, ``POOL``
 flows     F x 56   a flow, or a party of one graph (``NEXT_BYTE`` .. ``STRAY``)
@@ -42,7 +42,8 @@ DELAY, DATA_TIME, ACK_TIME, BYTES, PACKETS, BUSY, FLOWS_HERE, DATA_SIZE = range(
 # Of the ingress port at its far end. INTO: switch there, -1 for a host. PAUSING: whether the transmitter has been told
 # to pause. SHIFT: the threshold is the free pool, shifted right by this. BUFFER: bytes of its own that the transmitter
 # has credit for; 0: it is in the memory that the switch shares, and SIGNALS says whether it pauses the transmitter.
-INTO, TAKEN, OVER, PAUSING, SHIFT, HEADROOM, BUFFER, RATE = range(16, 24)
+# SEVERED: what has a smaller number than this was on the link when it failed.
+INTO, TAKEN, OVER, PAUSING, SHIFT, HEADROOM, BUFFER, SEVERED = range(16, 24)
 # FLOWS_AT: where in ``turns`` its flows stand. SERVED: place of the last one served there. CARRIED: bytes of complete
 # transfers. LOST: by errors of the wire. PAUSED_FOR, PAUSED_SINCE: of its transmitter. BACK: the link the other way.
 KMIN, KMAX, DICE, MARKS, URGENT_TAIL, FLOWS_AT, SERVED, WAKE_ROW = range(24, 32)
@@ -53,14 +54,16 @@ CARRIED, DROPS, LOST, PAUSED_FOR, PAUSED_SINCE, BACK, PAUSES, SIGNALS = range(32
 CREDITS, OWED, OWED_LAST, CREDIT_CALL = range(40, 44)
 # ASKING, ASKING_LAST: flows that the host is to ask for packets, in turn. ASK_AT: when it may ask again. CUTS: packets
 # cut because the queue was full.
-ASKING, ASKING_LAST, ASK_AT, CUTS = range(44, 48)
-LINK_COLUMNS = 48
+ASKING, ASKING_LAST, ASK_AT, CUTS, RATE = range(44, 49)
+LINK_COLUMNS = 56
 NO_CALL, ONE_CALL, NEXT_CALL = range(3)
 
 # Of a place in ``route``: the same hop on the FIRST of COUNT ways, APART places from one to the next, which have
 # all links up to here in common. At the first: LATELY, which of them was taken last.
 FIRST, COUNT, APART, LATELY = range(4)
 FORK_COLUMNS = 4
+
+DOWN = 2  # of PAUSED: the link has failed
 
 PMAX, LOSS = range(2)
 SHARED, POOL = range(2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,9 +13,11 @@ from xsim.sim.kernels.packet_columns import (
     BACKLOG,
     CARRIED,
     COUNT,
+    DOWN,
     FIRST,
     HOP,
     LATELY,
+    PAUSED,
     RATE,
     SPRAYED,
     STRAY,
@@ -85,6 +89,8 @@ def _wait(link: int, links: Ints) -> float:
     What is being sent does not count: flows that load their ports fully would each stay at the one that it has just
     found free, and so on one way.
     """
+    if links[link, PAUSED] == DOWN:
+        return math.inf
     return float(links[link, BACKLOG]) / float(links[link, RATE])
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
-from xsim.sim.contracts import Completion, Network, NetworkStats
+from xsim.sim.contracts import Completion, Fault, Network, NetworkStats, no_faults
 from xsim.sim.kernels.never import NEVER_PS
 from xsim.sim.traffic.alone import Alone
 from xsim.sim.traffic.compiled import Compiler
@@ -24,7 +25,8 @@ class Analytic:
     sum over its flows: more than the elapsed time says that the link is asked for more than it has.
     """
 
-    def open(self, fabric: Fabric, seed: int) -> Network:  # noqa: ARG002
+    def open(self, fabric: Fabric, seed: int, faults: Sequence[Fault] = ()) -> Network:  # noqa: ARG002
+        no_faults("analytic", faults)
         return _AnalyticNetwork(fabric)
 
 

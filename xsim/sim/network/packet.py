@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -12,7 +13,7 @@ from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.families import build, names
 from xsim.sim.asked import check_time
-from xsim.sim.contracts import Completion, CongestionControl, Network, NetworkStats
+from xsim.sim.contracts import Completion, CongestionControl, Fault, Network, NetworkStats
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS
 from xsim.sim.packets.alone import Alone
 from xsim.sim.packets.fabric_wires import wires_of_fabric
@@ -89,10 +90,14 @@ class Packet:
             problem, fix = "a packet of a scale-up fabric would never have room", f"choose at least {scale_up_bytes}"
             raise SpecError("credit_bytes", self.credit_bytes, problem, fix)
 
-    def open(self, fabric: Fabric, seed: int) -> Network:
-        return _PacketNetwork(fabric, self._settings(seed), reuse=self.reuse and not self.exact)
+    def open(self, fabric: Fabric, seed: int, faults: Sequence[Fault] = ()) -> Network:
+        if faults and self.congestion.asking is not None:
+            problem, fix = "receivers that ask do not notice that links fail", "choose another, or leave faults out"
+            raise SpecError("network.congestion", "ndp", problem, fix)
+        settings = self._settings(seed, lossy=bool(faults))
+        return _PacketNetwork(fabric, settings, faults, reuse=self.reuse and not self.exact)
 
-    def _settings(self, seed: int) -> Settings:
+    def _settings(self, seed: int, *, lossy: bool = False) -> Settings:
         return Settings(
             payload_bytes=self.payload_bytes,
             header_bytes=self.header_bytes,
@@ -101,7 +106,7 @@ class Packet:
             routing=self.routing,
             flow_control=self.flow_control,
             credit_bytes=self.credit_bytes,
-            retry_ps=self.retry_ps if self.flow_control == "none" else None,
+            retry_ps=self.retry_ps if lossy or self.flow_control == "none" else None,
             buffer_bytes=self.buffer_bytes,
             headroom_packets=HEADROOM_PACKETS,
             congestion=self.congestion,
@@ -115,14 +120,14 @@ class Packet:
 class _PacketNetwork:
     contends = True
 
-    def __init__(self, fabric: Fabric, settings: Settings, *, reuse: bool) -> None:
-        self.foldable = settings.sample_ps is None
+    def __init__(self, fabric: Fabric, settings: Settings, faults: Sequence[Fault], *, reuse: bool) -> None:
+        self.foldable = settings.sample_ps is None and not faults
         self._compile = Compiler(fabric)
         self._ledger = Ledger()
         wires = wires_of_fabric(fabric, settings)
         self._alone = Alone(fabric, wires, settings, reuse=reuse)
         own = Wires(wires.links.copy(), wires.chances, wires.switches.copy())
-        self._instances = Instances(fabric, settings, own)
+        self._instances = Instances(fabric, settings, own, faults)
         self._opened: dict[int, int] = {}
         self._repeats: Counter[Compiled] = Counter()
 

@@ -129,8 +129,9 @@ class Engine:
 
     def check_empty(self) -> None:
         """Assert that, with no event left, what was sent is received, nothing is held, and all credit has come back."""
-        held = self.links[:, [k.BACKLOG, k.TAKEN, k.OVER, k.PAUSING, k.PAUSED]]
+        held = self.links[:, [k.BACKLOG, k.TAKEN, k.OVER, k.PAUSING]]
         assert not held.any(), "a buffer is not empty"
+        assert not (self.links[:, k.PAUSED] == 1).any(), "a port is paused"
         assert (self.credits() == self.links[:, k.BUFFER]).all(), "credit is missing"
         assert not self.switches[:, k.SHARED].any(), "a pool is not empty"
         travelled = self.flows[:, k.LAST_SIZE] > 0

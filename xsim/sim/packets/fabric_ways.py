@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xsim.errors import SpecError
+from xsim.fabric.ecmp import ecmp
 from xsim.fabric.fabric import Fabric
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.settings import Settings
@@ -18,39 +22,87 @@ __all__ = ["FabricWays"]
 Ints = NDArray[np.int64]
 
 
+class _Rule(NamedTuple):
+    """How a transfer goes: the number of a choice, None for that of the hash."""
+
+    src: int
+    dst: int
+    choice: int | Literal["all"] | None
+
+
 class FabricWays:
-    """Chooses them as transfers are opened. All of one simulation lie in one ``route``, each once."""
+    """Chooses them as transfers are opened. All of one simulation lie in one ``route``, each once.
+
+    Attributes:
+        down: Links that do not work.
+        mends: Whether some of them will again.
+    """
 
     def __init__(self, fabric: Fabric, settings: Settings) -> None:
         self._fabric, self._settings = fabric, settings
         self._blocks = Blocks(settings, 0)
         self._turns, self._earlier = Counter[int](), Counter[tuple[int, int]]()
+        self._given: list[tuple[int, list[_Rule]]] = []
+        self.down: frozenset[int] = frozenset()
+        self.mends = False
 
-    def give(self, flows: Ints, compiled: Compiled) -> tuple[Ints, Ints]:
-        """Enter the ways in the rows of ``flows``; what is to be appended to ``route`` and ``forks``."""
+    def give(self, base: int, flows: Ints, compiled: Compiled) -> tuple[Ints, Ints]:
+        """Enter the ways in ``flows``, the table from ``base`` on; what is to be added to ``route`` and ``forks``."""
         pairs = list(zip(compiled.graph.src.tolist(), compiled.graph.dst.tolist(), strict=True))
-        there = [taken(self._block(src, dst), self._seed(src, dst), self._settings) for src, dst in pairs]
+        rules = [_Rule(src, dst, self._choice(src, dst)) for src, dst in pairs]
+        there = [taken(self._block(rule), self._seed(rule.src, rule.dst), self._settings) for rule in rules]
         flows[:, [k.WAY, k.STRIDE, k.WAYS, k.STRAY]] = np.array(there, dtype=np.int64).reshape(-1, 4)
-        flows[:, k.WAY_BACK] = [self._hashed(dst, src).at for src, dst in pairs]
+        flows[:, k.WAY_BACK] = [self._block(_Rule(rule.dst, rule.src, None)).at for rule in rules]
+        self._given.append((base, rules))
         return self._blocks.added()
 
-    def _block(self, src: int, dst: int) -> Block:
+    def give_again(self, flows: Ints) -> tuple[Ints, Ints]:
+        """Enter the ways of all that has not finished anew, now that other links work; what is to be added."""
+        for base, rules in self._given:
+            for slot, rule in enumerate(rules, base):
+                if flows[slot, k.STATE] != k.FINISHED and not flows[slot, k.INSIDE]:
+                    block = self._block(rule)
+                    flows[slot, [k.WAY, k.STRIDE, k.WAYS]] = taken(block, 0, self._settings)[:3]
+                    flows[slot, k.WAY_BACK] = self._block(_Rule(rule.dst, rule.src, None)).at
+        return self._blocks.added()
+
+    def _choice(self, src: int, dst: int) -> int | Literal["all"] | None:
+        """Which of the ways a new transfer takes; None: that of the hash."""
         rule, count = self._settings.routing, self._fabric.choices(src, dst)
         if rule == "hash" or count == 1:
-            return self._hashed(src, dst)
-        if self._settings.scatters:
-            return self._blocks.add((src, dst, "all"), lambda: self._all(src, dst, count))
-        choice = in_turn(rule, self._turns, src, self._rail(src), count)
-        return self._blocks.add((src, dst, choice), lambda: [self._fabric.route(src, dst, choice)])
+            return None
+        return "all" if self._settings.scatters else in_turn(rule, self._turns, src, self._rail(src), count)
 
-    def _hashed(self, src: int, dst: int) -> Block:
-        return self._blocks.add((src, dst), lambda: [self._fabric.route(src, dst)])
+    def _block(self, rule: _Rule) -> Block:
+        ways = self._ways(rule)
+        found = ways() if self.down else ()
+        if len(self._clean(found)) == len(found):
+            return self._blocks.add(rule, ways)
+        clean = self._clean(found) or self._clean(self._ways(_Rule(rule.src, rule.dst, "all"))())
+        if not clean and self.mends:
+            return self._blocks.add(rule, ways)
+        if not clean:
+            names = [self._fabric.links[link].name for way in found for link in way if link in self.down]
+            problem = f"no way is left from rank {rule.src} to rank {rule.dst}"
+            raise SpecError("faults", names[0], problem, "let it work again (until), or join them in other ways")
+        if rule.choice != "all":
+            clean = [clean[ecmp(rule.src, rule.dst, len(clean))]]
+        return self._blocks.add((rule, self.down), lambda: clean)
 
-    def _all(self, src: int, dst: int, count: int) -> list[Way]:
+    def _clean(self, ways: Sequence[Way]) -> list[Way]:
+        return [way for way in ways if not self.down.intersection(way)]
+
+    def _ways(self, rule: _Rule) -> Callable[[], Sequence[Way]]:
+        src, dst, choice = rule
+        if choice == "all":
+            return lambda: self._all(src, dst)
+        return lambda: [self._fabric.route(src, dst, choice)]
+
+    def _all(self, src: int, dst: int) -> list[Way]:
         """Those that begin with the link at which the flow takes turns."""
-        ways = [self._fabric.route(src, dst, choice) for choice in sample(count)]
-        first = self._fabric.route(src, dst)[0]
-        return [way for way in ways if way[0] == first]
+        first = self._fabric.route(src, dst)[:1]
+        ways = [self._fabric.route(src, dst, choice) for choice in sample(self._fabric.choices(src, dst))]
+        return [way for way in ways if way[:1] == first]
 
     def _seed(self, src: int, dst: int) -> int:
         if self._settings.routing != "spray":

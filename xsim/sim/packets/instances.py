@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
-from xsim.sim.contracts import LinkCounts, LinkSamples
+from xsim.sim.contracts import Fault, LinkCounts, LinkSamples
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
 from xsim.sim.packets.counts import counts_of
+from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.fabric_ways import FabricWays
 from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP
+from xsim.sim.packets.faults import Breaking, changes_of
 from xsim.sim.packets.reorder import make_room
 from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
@@ -37,21 +40,24 @@ class Instances:
         next_ps: The next instant in which something happens; ``NEVER_PS`` if there is none.
     """
 
-    def __init__(self, fabric: Fabric, settings: Settings, wires: Wires) -> None:
+    def __init__(self, fabric: Fabric, settings: Settings, wires: Wires, faults: Sequence[Fault] = ()) -> None:
         """``wires`` are those of the fabric, and change with what passes over them."""
         assert settings.tick_ps == 1, "graphs are timed in picoseconds"
         nothing = np.zeros(0, dtype=np.int64)
         flows = np.zeros((0, k.FLOW_COLUMNS), dtype=np.int64)
         control = settings.congestion
         memory = np.zeros((0, k.OWN + control.remembers if control.law else 0))
-        self._engine = engine_for(settings)(
-            wires, flows, memory, nothing, nothing, nothing, width_of(wires.links), settings
-        )
+        kind: type[Engine] = Breaking if faults else engine_for(settings)
+        self._engine = kind(wires, flows, memory, nothing, nothing, nothing, width_of(wires.links), settings)
         self._fabric, self._settings = fabric, settings
         self._sampler = Sampler(settings.sample_ps, settings.tick_ps, len(wires.links), "network.sample")
         kinds = np.array([link.kind for link in fabric.links])
         self._scale_up, self._inside = kinds == SCALE_UP, np.isin(kinds, INSIDE_HOSTS)
         self._ways = FabricWays(fabric, settings)
+        if isinstance(self._engine, Breaking):
+            back = wires.links[:, k.BACK].tolist()
+            self._engine.changes = changes_of(fabric, faults, back, self._inside.tolist())
+            self._engine.down, self._engine.reroute = {}, self._reroute
         self._used = 0
         self._let: Ints = np.zeros(len(fabric.links), dtype=np.int64)  # flows that begin at each port, so far
         self._capacity = self._let.copy()  # of each port's list of flows
@@ -162,9 +168,7 @@ class Instances:
         row[:, k.CYCLE] = base + np.where(graph.cycle_len > 0, graph.cycle_base, np.arange(rows))
         row[:, k.EXTRA], row[:, k.MILESTONE] = graph.wire_ppm - PPM, self._settings.ack_every
         row[:, k.SRC_PARTY], row[:, k.DST_PARTY] = base + src, base + dst
-        route, forks = self._ways.give(row, compiled)
-        self._engine.route = np.concatenate((self._engine.route, route))
-        self._engine.forks = np.concatenate((self._engine.forks, forks))
+        self._add_ways(*self._ways.give(base, row, compiled))
         before = np.diff(graph.pred_ptr)
         row[:, k.AWAITED] = before + 1 + (src != dst)
         heads = np.concatenate((graph.pred, src, dst[other]))
@@ -175,6 +179,18 @@ class Instances:
         party[:, k.AWAITED] = party[:, k.FOLLOWERS_END] - party[:, k.FOLLOWERS]
         self._engine.members = np.concatenate((self._engine.members, base + tails[np.argsort(heads, kind="stable")]))
         return slots
+
+    def _add_ways(self, route: Ints, forks: Ints) -> None:
+        self._engine.route = np.concatenate((self._engine.route, route))
+        self._engine.forks = np.concatenate((self._engine.forks, forks))
+
+    def _reroute(self) -> None:
+        """Links have failed, or work again."""
+        engine = self._engine
+        assert isinstance(engine, Breaking)
+        self._ways.down = frozenset(engine.down)
+        self._ways.mends = any(not change.fails for change in engine.changes)
+        self._add_ways(*self._ways.give_again(engine.flows))
 
     def _let_in(self, ports: Ints) -> None:
         """Make room in the lists of the ports at which the new flows take turns."""

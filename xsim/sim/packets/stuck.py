@@ -26,7 +26,7 @@ def reason(links: Ints, name: Callable[[int], str]) -> tuple[str, str]:
         name: Of a link, for people.
     """
     held = (
-        ("paused", links[:, k.PAUSED] != 0, "buffer_bytes"),
+        ("paused", links[:, k.PAUSED] == 1, "buffer_bytes"),
         ("without credit", links[:, k.CREDIT_CALL] == k.NEXT_CALL, "credit_bytes"),
     )
     for what, which, option in held:
