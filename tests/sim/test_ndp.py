@@ -165,6 +165,11 @@ def test_ports_that_work_by_credit_cut_nothing() -> None:
     assert found.sender_end_ps.max() / 1e6 > 15 * 50 * 4064 * 8e-5
 
 
+def test_receivers_that_ask_take_packets_in_any_order() -> None:
+    with pytest.raises(SpecError, match=r"receiver = 'in_order': receivers that ask .*; choose auto or selective"):
+        replace(HTSIM, receiver="in_order")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
