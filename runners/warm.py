@@ -62,7 +62,7 @@ def warm_packets(settings: Settings) -> float:
     zero, one, ends = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), np.array([0, 1])
     flows = Flows(zero, one, one, zero, -one, ends, zero, ends, one)
     with announced() as passed_s:
-        replay(graph, flows, replace(settings, sample_ps=None))
+        replay(graph, flows, replace(settings, sample_ps=None, routing="hash"))
         return passed_s()
 
 

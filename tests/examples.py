@@ -23,7 +23,7 @@ from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
 
-__all__ = ["TINY", "backgrounds", "experiments", "load", "scenario"]
+__all__ = ["FIG4", "SMALL", "TINY", "backgrounds", "experiments", "load", "scenario"]
 
 T = TypeVar("T")
 
@@ -59,6 +59,29 @@ def scenario(cluster: str, model: str, deployment: str) -> Scenario:
     return Scenario(
         cluster=load(ClusterSpec, cluster), model=load(ModelSpec, model), batch=plan.samples, deployment=plan
     )
+
+
+def _shallow(question: Scenario) -> Scenario:
+    """The same with 8 of 32 layers, dealt out alike, and short sequences: everything happens, but less often."""
+    plan = question.deployment
+    assert plan is not None
+    ends = [(5, 8), (4, 8)]
+    replicas = tuple(
+        replace(
+            replica,
+            stages=(
+                replace(replica.stages[0], layers=(range(1, first + 1),)),
+                replace(replica.stages[1], layers=(range(first + 1, last + 1),)),
+            ),
+        )
+        for replica, (first, last) in zip(plan.replicas, ends, strict=True)
+    )
+    model = replace(question.model, layers=8, seq_len=256)
+    return replace(question, model=model, deployment=replace(plan, replicas=replicas))
+
+
+FIG4 = scenario("fig4", "llama2_7b", "fig4_7b")
+SMALL = _shallow(FIG4)
 
 
 @st.composite

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.test_experiment import SMALL
+from tests.examples import SMALL
 from xsim.errors import SpecError
 from xsim.experiment import Experiment, run
 from xsim.families import build

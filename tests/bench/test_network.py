@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.fabric.test_topologies import NVLINK, cluster, host
+from tests.fabric.toys import NVLINK, cluster, host
 from tests.sim.traffic import all_reduce, point_to_point
 from tests.topologies import TOPOLOGIES
 from xsim.fabric.fabric import Topology

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from tests.fabric.test_topologies import NIC, NVLINK, cluster, device, host, names
+from tests.fabric.toys import NIC, NVLINK, cluster, device, host, names
 from xsim.errors import SpecError
 from xsim.fabric.topology.multi_plane import MultiPlane
 from xsim.fabric.topology.rail_only import RailOnly

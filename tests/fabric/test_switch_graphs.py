@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fabric.test_topologies import NIC, NVLINK, UNLIKE, VARIANTS, cluster, host, link
+from tests.fabric.toys import NIC, NVLINK, UNLIKE, VARIANTS, cluster, host, link
 from xsim.errors import SpecError
 from xsim.fabric.ecmp import ecmp
 from xsim.fabric.fabric import Fabric, Topology

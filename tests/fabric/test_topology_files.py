@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.fabric.test_topologies import NVLINK, cluster, host, names
+from tests.fabric.toys import NVLINK, cluster, host, names
 from tests.topologies import hpcc_text
 from xsim.errors import SpecError
 from xsim.fabric.graph import Cable

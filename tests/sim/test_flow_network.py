@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fabric.test_topologies import NVLINK, cluster, host
+from tests.fabric.toys import NVLINK, cluster, host
 from tests.sim.network_twin import max_min, simulate
 from tests.sim.traffic import (
     Timetable,

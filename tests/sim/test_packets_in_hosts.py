@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fabric.test_topologies import cluster, device, host, link
+from tests.fabric.toys import cluster, device, host, link
 from tests.sim.traffic import point_to_point
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
@@ -18,6 +18,7 @@ from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.families import build, names
 from xsim.sim.contracts import NetworkStats
 from xsim.sim.network.packet import Packet
+from xsim.sim.packets.settings import FLOW_CONTROLS
 from xsim.spec.cluster import DeviceSlot, NicSpec
 
 Stage = tuple[int, int]  # bit/s, ps
@@ -123,7 +124,7 @@ def test_congestion_control_leaves_what_stays_in_a_host_alone(congestion: str) -
 
 def test_a_buffer_of_one_packet_lets_one_go_per_round_trip() -> None:
     fabric = OneSwitch().build(cluster(PAIR))
-    network = Packet(credit_bytes=4352).open(fabric, 0)
+    network = Packet(credit_bytes=4352, exact=True).open(fabric, 0)
 
     first_ps, second_ps = (4352 * 8 * 10**12 // (rate * 10**9) for rate in (3600, 2400))
     round_trip_ps = second_ps + 2 * 500  # of the slower link
@@ -143,3 +144,24 @@ def test_without_flow_control_lost_packets_are_sent_again() -> None:
 
     assert np.array_equal(paused.link_bytes, lossy.link_bytes)
     assert lossy.link_busy_ps.sum() > paused.link_busy_ps.sum()
+
+
+@pytest.mark.parametrize("flow_control", FLOW_CONTROLS)
+@pytest.mark.parametrize("congestion", names("congestion"))
+@pytest.mark.parametrize("credit_bytes", [None, 4352])
+def test_devices_that_share_nics_empty_all_buffers(
+    flow_control: Literal["pause", "credit", "none"], congestion: str, credit_bytes: int | None
+) -> None:
+    """All send to one device over NVLink, PCIe and one NIC per host, and every byte and all credit arrives."""
+    nic = NicSpec(bandwidth_bytes_per_s=25e9, latency_ps=500_000, per_host=1)
+    fabric = OneSwitch().build(cluster(*(host(DeviceSlot(device=NVLINK, count=2), nic=nic) for _ in range(4))))
+    control = build("congestion", {"name": congestion})
+    backend = Packet(
+        flow_control=flow_control, congestion=control, credit_bytes=credit_bytes, buffer_bytes=100_000, exact=True
+    )
+    network = backend.open(fabric, 0)
+    network.release(network.submit(point_to_point(*((src, 0, 50_000 + src) for src in range(1, 8)))), 0, 0)
+    while network.next_ps is not None:
+        network.advance(None)
+
+    network._instances._engine.check_empty()  # type: ignore[attr-defined]

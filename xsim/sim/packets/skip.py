@@ -139,7 +139,7 @@ class Skipper(Engine):
                 return self._move(streams, *shift, spent)
         seen = [self._glance(streams, now)]
         for _ in range(2):
-            now += max(self._window * streams.period, streams.trip)
+            now += self._window * streams.period
             self._to(now)
             seen.append(self._glance(streams, now))
         if self._steady(streams, *seen):
