@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 import xsim
+from runners.faults import plain_faults, read_faults
 from xsim.errors import SpecError
 from xsim.experiment import Experiment
 from xsim.families import FAMILIES, INSIDE, build
 from xsim.families import plain as plain_options
+from xsim.sim.contracts import Fault
 from xsim.spec.cluster import ClusterSpec
 from xsim.spec.codec import from_plain, to_plain
 from xsim.spec.deployment import DeploymentPlan
@@ -41,6 +43,7 @@ INPUT_KEYS = (
     "precision",
     "optimizer",
     "seed",
+    "faults",
     "memory",
     "verify",
 )
@@ -65,6 +68,7 @@ class Inputs:
     precision: str
     optimizer: str
     seed: int
+    faults: tuple[Fault, ...]
     memory: Literal["enforce", "report"]
     verify: bool
 
@@ -83,7 +87,8 @@ class Inputs:
             optimizer=cast(Any, self.optimizer),
         )
         chosen = {family: member for family, (_, member) in self.members.items()}
-        return Experiment(scenario=scenario, **chosen, seed=self.seed, memory=self.memory, verify=self.verify)
+        run = {"seed": self.seed, "faults": self.faults, "memory": self.memory, "verify": self.verify}
+        return Experiment(scenario=scenario, **chosen, **cast(Any, run))
 
 
 def read(config: Mapping[str, object]) -> Inputs:
@@ -107,6 +112,7 @@ def read(config: Mapping[str, object]) -> Inputs:
         precision=str(config["precision"]),
         optimizer=str(config["optimizer"]),
         seed=_whole("seed", config["seed"]),
+        faults=read_faults(config.get("faults")),
         memory=_policy(config["memory"]),
         verify=_flag("verify", config["verify"]),
     )
@@ -118,7 +124,8 @@ def resolved(inputs: Inputs) -> dict[str, object]:
     plain["deployment"] = None if inputs.deployment is None else to_plain(inputs.deployment)
     members = {family: {"name": name} | plain_options(member) for family, (name, member) in inputs.members.items()}
     names = ("batch", "precision", "optimizer", "seed", "memory", "verify")
-    return plain | members | {name: getattr(inputs, name) for name in names}
+    faults = {"faults": plain_faults(inputs.faults)} if inputs.faults else {}
+    return plain | members | faults | {name: getattr(inputs, name) for name in names}
 
 
 def key_of(config_json: str, code: str) -> str:

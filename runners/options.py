@@ -49,6 +49,7 @@ ROOT: Mapping[str, str] = {
     "precision": "fp32, tf32, fp16 or bf16",
     "optimizer": "adam or sgd",
     "seed": "of everything random",
+    "faults": "links that fail, of network=packet: [{at: 10 ms, link: tor0 -> spine1, until: 20 ms}]",
     "memory": "enforce or report: whether to simulate what does not fit",
     "verify": "true: prove every communication plan correct",
     "out": "folder of all results",

@@ -86,7 +86,9 @@ def test_a_host_waits_for_its_only_link_or_the_run_ends() -> None:
 
     (found,), _ = run(fabric, Fault(20 * US, link, 500 * US))
     assert found.at_ps > 500 * US
-    with pytest.raises(SpecError, match=r"faults = '.*nic0.*': no way is left from rank \d to rank \d; let it work"):
+    with pytest.raises(
+        SpecError, match=r"faults = '.*nic0.*': at 20 us no way is left from rank \d to rank \d; let it"
+    ):
         run(fabric, Fault(20 * US, link))
 
 

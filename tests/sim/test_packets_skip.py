@@ -45,8 +45,19 @@ SETTINGS = {
         "TIMERS",
     ),
     *("TIMERS", "MARKED", "WAITING", "UNDER_WAY", "FINISHED", "BEGIN", "FEEDBACK", "ALARMED", "RECORD", "MOST_RECORDS"),
-    *("BUCKETS", "BUCKET_MASK", "WHEEL", "IDLE", "LATER", "GROW", "LOST_HOPE", "NO_CALL", "ONE_CALL", "NEXT_CALL"),
-    "DOWN",
+    *(
+        "BUCKETS",
+        "BUCKET_MASK",
+        "WHEEL",
+        "IDLE",
+        "LATER",
+        "GROW",
+        "LOST_HOPE",
+        "NO_CALL",
+        "DOWN",
+        "ONE_CALL",
+        "NEXT_CALL",
+    ),
     *("CUT", "CALL", "ASK"),  # of receivers that ask, beside whom nothing is skipped
     *("FIRST", "COUNT", "APART", "LATELY", "FORK_COLUMNS"),  # of switches that choose, beside whom nothing is, either
 }

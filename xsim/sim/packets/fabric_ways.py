@@ -16,6 +16,7 @@ from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.ways import Block, Blocks, Way, in_turn, sample, stray, taken
 from xsim.sim.traffic.compiled import Compiled
+from xsim.units import format_time
 
 __all__ = ["FabricWays"]
 
@@ -36,6 +37,7 @@ class FabricWays:
     Attributes:
         down: Links that do not work.
         mends: Whether some of them will again.
+        now_ps: When that last changed.
     """
 
     def __init__(self, fabric: Fabric, settings: Settings) -> None:
@@ -44,7 +46,7 @@ class FabricWays:
         self._turns, self._earlier = Counter[int](), Counter[tuple[int, int]]()
         self._given: list[tuple[int, list[_Rule]]] = []
         self.down: frozenset[int] = frozenset()
-        self.mends = False
+        self.mends, self.now_ps = False, 0
 
     def give(self, base: int, flows: Ints, compiled: Compiled) -> tuple[Ints, Ints]:
         """Enter the ways in ``flows``, the table from ``base`` on; what is to be added to ``route`` and ``forks``."""
@@ -83,7 +85,8 @@ class FabricWays:
             return self._blocks.add(rule, ways)
         if not clean:
             names = [self._fabric.links[link].name for way in found for link in way if link in self.down]
-            problem = f"no way is left from rank {rule.src} to rank {rule.dst}"
+            when = format_time(self.now_ps)
+            problem = f"at {when} no way is left from rank {rule.src} to rank {rule.dst}"
             raise SpecError("faults", names[0], problem, "let it work again (until), or join them in other ways")
         if rule.choice != "all":
             clean = [clean[ecmp(rule.src, rule.dst, len(clean))]]

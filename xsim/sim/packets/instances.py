@@ -188,7 +188,7 @@ class Instances:
         """Links have failed, or work again."""
         engine = self._engine
         assert isinstance(engine, Breaking)
-        self._ways.down = frozenset(engine.down)
+        self._ways.down, self._ways.now_ps = frozenset(engine.down), int(engine.sim[k.NOW])
         self._ways.mends = any(not change.fails for change in engine.changes)
         self._add_ways(*self._ways.give_again(engine.flows))
 
