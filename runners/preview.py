@@ -35,6 +35,8 @@ def _fate(point: Point) -> tuple[str, bool]:
     try:
         wires = _wires(cast(Hashable, experiment.topology), scenario.cluster)
         experiment.background.traffic(wires, experiment.seed)
+        if experiment.faults:
+            experiment.network.open(wires, experiment.seed, experiment.faults)
         if point.labels["planner"] != "given" or scenario.deployment is None:
             return "(memory is known when it is planned)", True
         deployment = check_deployment(scenario.deployment, scenario)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -87,15 +87,6 @@ class LinkCounts:
     lost: NDArray[np.int64]
     cuts: NDArray[np.int64]
     go_backs: NDArray[np.int64]
-
-    def at(self, links: NDArray[np.int64]) -> LinkCounts:
-        """Of these links alone."""
-        return LinkCounts(*(getattr(self, field.name)[links] for field in fields(self)))
-
-    def add(self, links: NDArray[np.int64], other: LinkCounts, times: int) -> None:
-        """``times`` the others, which are those of distinct ``links``."""
-        for field in fields(self):
-            getattr(self, field.name)[links] += times * getattr(other, field.name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,7 +21,8 @@ class Ndp:
     finds no room is cut to its header, which overtakes all data, and the receiver has its sender send it again. So
     nothing is lost and nobody is paused. Acknowledgements and calls overtake data, too, and each counts as much as an
     acknowledgement. It is meant for ``network.routing=spray``: where a hash puts two flows on one path, half of what
-    comes there is cut.
+    comes there is cut. With
+    ``flow_control=credit`` nothing comes without room, so that nothing is cut, and receivers pace their senders.
 
     Attributes:
         queue_packets: Full packets that wait for a port of a switch before it cuts others.

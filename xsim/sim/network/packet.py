@@ -27,6 +27,7 @@ from xsim.units import parse_time
 __all__ = ["Packet"]
 
 HEADROOM_PACKETS = 3  # so that pauses come in time
+RETRIES, UNTIRING = 7, 1 << 40  # in a row; where a link fails, its packets are lost until it works again
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,13 @@ class Packet:
         buffer_bytes: Shared memory of each switch; more where its ports alone would take more than half of it.
         congestion: The congestion control of all flows.
         fast_forward: Work out what streams go on to do once they have become steady. Where all repeats itself exactly,
-            nothing changes by it; else a stream goes on at the rate at which it has arrived, which moves ends by less
-            than 1 %. It is not done where packets are lost, where the congestion control has slowed a stream, nor with
-            ``sample``.
+            nothing changes by it; else, where nobody pauses anybody, a stream goes on at the rate at which it has
+            arrived. It is not done where packets are lost or may overtake one another (``spray``, ``adaptive``, NDP),
+            where the congestion control has slowed a stream or looks at more than marks (HPCC, Swift), nor with
+            ``sample`` or faults.
         reuse: Simulate a collective that is alone on its links once for all that are alike: of the same rows, on links
-            of the same rates and delays, joined in the same way. No number changes by it.
+            of the same rates and delays, joined in the same way. No number changes by it. With a routing other than
+            ``hash`` no two are alike.
         exact: Simulate every packet, whatever the options above say.
         sample: How far apart the instants are at which queues and rates of links are noted, with its unit: ``1 us``.
             Then every collective is simulated in its place, and as with ``exact``. Empty: they are not noted.
@@ -85,7 +88,7 @@ class Packet:
         if not hasattr(self.congestion, "law"):
             problem, fix = "it is no congestion control", f"build one of {', '.join(names('congestion'))}"
             raise SpecError("congestion", self.congestion, problem, fix)
-        scale_up_bytes = self._settings(0).scale_up_bytes
+        scale_up_bytes = self._settings(0, lossy=True).scale_up_bytes
         if self.credit_bytes is not None and self.credit_bytes < scale_up_bytes:
             problem, fix = "a packet of a scale-up fabric would never have room", f"choose at least {scale_up_bytes}"
             raise SpecError("credit_bytes", self.credit_bytes, problem, fix)
@@ -104,6 +107,7 @@ class Packet:
             flow_control=self.flow_control,
             credit_bytes=self.credit_bytes,
             retry_ps=self.retry_ps if lossy or self.flow_control == "none" else None,
+            retries=UNTIRING if lossy else RETRIES,
             buffer_bytes=self.buffer_bytes,
             headroom_packets=HEADROOM_PACKETS,
             congestion=self.congestion,
@@ -118,7 +122,7 @@ class _PacketNetwork:
     contends = True
 
     def __init__(self, fabric: Fabric, settings: Settings, faults: Sequence[Fault], *, reuse: bool) -> None:
-        self.foldable = settings.sample_ps is None and not faults
+        self.foldable = settings.sample_ps is None and not faults and settings.routing == "hash"  # paths known ahead
         self._compile = Compiler(fabric)
         self._ledger = Ledger()
         wires = wires_of_fabric(fabric, settings)

@@ -100,6 +100,8 @@ class Instances:
         engine = self._engine
         while (answer := self._sampler.run(engine, min(until_ps, LONGEST_PS))) == k.GROW:
             self._empty_log()
+        if answer == k.LOST_HOPE and engine.sim[k.GAVE_UP] >= 0:
+            raise self._gave_up()
         if answer == k.LOST_HOPE or (answer == k.IDLE and not engine.sim[k.ENDED] and self._stuck()):
             raise self._error()
         done = engine.ended[: engine.sim[k.ENDED]].tolist()
@@ -144,6 +146,16 @@ class Instances:
         shown = [f"{first.partition(' -> ')[0]} -> {last.rpartition(' -> ')[2]}" for first, last in ends]
         problem, fix = reason(self._engine.links, self._name)
         return SpecError("network", "packet", f"transfers {listed(shown)} cannot end: {problem}", fix)
+
+    def _gave_up(self) -> SpecError:
+        """A sender has gone back too often."""
+        engine = self._engine
+        way = engine.route[engine.flows[engine.sim[k.GAVE_UP], k.WAY] :]
+        first, last = self._name(way[0]), self._name(way[np.argmax(way < 0) - 1])
+        transfer = f"transfer {first.partition(' -> ')[0]} -> {last.rpartition(' -> ')[2]}"
+        problem = f"its sender has gone back {self._settings.retries} times in a row"
+        fix = "raise network.retry_ps or network.buffer_bytes, or choose another network.flow_control"
+        return SpecError("network", "packet", f"{transfer} does not end: {problem}", fix)
 
     def _name(self, link: int) -> str:
         return self._fabric.links[link].name
@@ -236,7 +248,8 @@ class Instances:
                     engine.flows[base + row, k.FIRST_PACKETS] = first[0]
                 if control.law:
                     told = engine.memory[base + row]
-                    told[k.TRIP], told[k.TRIP_BYTES], told[k.LINE_BITS] = trip, window, rate[0]
+                    out = int(np.argmin(self._inside[path]))  # the NIC, where the sender paces, not the PCIe before it
+                    told[k.TRIP], told[k.TRIP_BYTES], told[k.LINE_BITS] = trip, window, rate[: out + 1].min()
                     told[k.HOPS] = len(path)
                     told[k.WINDOW_BYTES] = window if windowed else 0
 

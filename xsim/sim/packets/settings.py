@@ -19,6 +19,12 @@ ROUTINGS = ("hash", "round_robin", "rail", "spray", "adaptive")
 
 REPLY_SAVES_BYTES = 2  # an acknowledgement's header is so much shorter than that of data
 MOST_AHEAD = 4096  # packets, two bits each of every flow that sends so many
+MOST = 1 << 50
+OF_PACKETS = ("header_bytes", "scale_up_header_bytes", "ack_bytes", "pfc_bytes", "headroom", "headroom_packets")
+LIMITED = (
+    *OF_PACKETS,
+    *("buffer_bytes", "credit_bytes", "reserve_bytes", "ack_every", "retries", "retry_ps", "nack_interval_ps"),
+)
 MOST_PAYLOAD_BYTES = 1 << 20  # so that a packet's bits by the picoseconds of a second stay within 64 bits
 
 
@@ -124,6 +130,12 @@ class Settings:
         for name in ("reserve_bytes", "headroom", "headroom_packets", "seed", "retries"):
             if getattr(self, name) < 0:
                 raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
+        for name in LIMITED:
+            most = MOST_PAYLOAD_BYTES if name in OF_PACKETS else MOST
+            if (getattr(self, name) or 0) > most:
+                raise SpecError(
+                    name, getattr(self, name), "it is more than the simulation counts", f"choose up to {most}"
+                )
         self._check_memory()
         self._check_routing()
 

@@ -41,7 +41,8 @@ WORTH = 24  # periods: shorter skips are not made
 TRIES = 2  # periods that are tried as such
 WINDOW, WIDEST = 32, 256  # periods of a window of which the next must be a copy, at first and at most
 LEFT = 16  # packets of a stream that are simulated in any case, and of each in a window
-SWAY, SWAY_PAUSES = 0.02, 0.2  # by which the next window may differ; its rate is what a queue may not grow by
+SWAY = 0.02  # by which the next window may differ
+BUSY = 0.98  # of the time, at least
 SWAY_PACKETS = 2
 
 
@@ -65,9 +66,10 @@ class Skipper(Engine):
 
     Two views of the simulation that differ in nothing but the time and the bytes sent, a period apart, tell all that
     comes until a stream gets to its end, or something else begins: whole periods are skipped, and nothing is lost by
-    it. Where streams of unlike links never meet again in the same way, two windows in which each moves as many bytes,
-    and no queue grows, tell nearly as much: all go on at the rate at which they have arrived. Streams that adapt are
-    skipped when they all have the rate of their ports and nothing marks them.
+    it. Where streams of unlike links never meet again in the same way, two windows tell nearly as much in which each
+    moves as many bytes, no queue changes, nobody pauses anybody and nothing adapts: all go on at the rate at which they
+    have arrived. Streams that adapt are skipped when they all have the rate of their ports, nothing marks them, and
+    whole periods repeat themselves.
     """
 
     def __init__(
@@ -178,11 +180,16 @@ class Skipper(Engine):
         streams = self._streaming
         first = self.route[flows[going, k.WAY]]
         soonest = int((left * lasts(self, sizes_of(self, going), first)).min())
-        if min(soonest, until - now) < streams.trip + 2 * WORTH * streams.period:
+        if min(soonest, until - now) < self._watched(streams) + WORTH * streams.period:
             return None
         lossy = self.chances[streams.there[1], k.LOSS].any() or self.chances[streams.back[1], k.LOSS].any()
         asked_again = (flows[going, k.GAP] >= flows[going, k.RECEIVED]).any()
         return None if lossy or asked_again or not known(self) else streams
+
+    def _watched(self, streams: Streams) -> int:
+        """Ticks up to the last look of ``_try``: all of them must lie within a run."""
+        settling = max(8 * streams.period, streams.trip + streams.trip // 4)
+        return settling + (TRIES + 2 * self._window) * streams.period
 
     def _glance(self, streams: Streams, now: int) -> Glance:
         self._work.spent += EACH_VIEW / 2
@@ -218,28 +225,33 @@ class Skipper(Engine):
         return view, Shift(times * period, times * stream, numbers, paused), times * (end.worked - start.worked)
 
     def _steady(self, streams: Streams, first: Glance, middle: Glance, last: Glance) -> bool:
-        """Whether each stream moves as much in the second window as in the first, and no queue grows."""
-        if not self._may_move(streams, first, last):
+        """Whether each stream moves as much in the second window as in the first, and no queue changes.
+
+        Where pauses or a congestion control share out the wires, shares drift over far more than two windows.
+        """
+        if self.sim[k.CONTROLLED] or (last.paused != first.paused).any() or not self._may_move(streams, first, last):
             return False
-        sim, links = self.sim, self.links
         payload = self.flows[streams.flows, k.FULL_PAYLOAD]
         for column, packets in (
             ("sent", 4 * SWAY_PACKETS),
             ("received", SWAY_PACKETS),
-        ):  # pauses come between sent ones
+        ):
             early = getattr(middle, column) - getattr(first, column)
             late = getattr(last, column) - getattr(middle, column)
             if (abs(late - early) > np.maximum(packets * payload, SWAY * early)).any() or (late < LEFT * payload).any():
                 return False
-        early, late = middle.paused - first.paused, last.paused - middle.paused
-        if (abs(late - early) > np.maximum(SWAY_PACKETS * np.array((1, streams.period)), SWAY_PAUSES * early)).any():
-            return False
         size = int(sizes_of(self, streams.flows).max())
-        if sim[k.CONTROLLED]:
-            return not (last.queued > SWAY_PACKETS * size).any()
-        may_grow = SWAY / 8 * links[:, k.RATE] / sim[k.SCALE] * (last.now - first.now)
-        grown = last.queued - first.queued
-        return not (grown > np.maximum((SWAY_PACKETS + 1) * size, may_grow)).any()
+        if (abs(last.queued - first.queued) > SWAY_PACKETS * size).any():
+            return False
+        return self._kept_busy(streams, last.sent - first.sent, last.now - first.now)
+
+    def _kept_busy(self, streams: Streams, sent: Ints, ticks: int) -> bool:
+        """Whether each stream crosses a link that is busy all the time: what waits for credit shares it by chance."""
+        which, link = streams.there
+        packets = sent // self.flows[streams.flows, k.FULL_PAYLOAD]
+        spent = packets[which] * lasts(self, sizes_of(self, streams.flows)[which], link)
+        full = np.bincount(link, spent, len(self.links)) > BUSY * ticks
+        return bool((np.bincount(which, full[link], len(packets)) > 0).all())
 
     def _at_rates(
         self, streams: Streams, first: tuple[Glance, View], last: tuple[Glance, View], until: int
@@ -257,8 +269,8 @@ class Skipper(Engine):
             return None
         unit, share = flows[:, k.FULL_PAYLOAD] * packets_per_ack(self, streams.flows), ticks / took
         stream = (rate * ticks).astype(np.int64) // unit * unit
-        numbers, paused = int(share * (end.issued - start.issued)), share * (end.paused - start.paused)
-        return view, Shift(ticks, stream, numbers, paused.astype(np.int64)), share * (end.worked - start.worked)
+        numbers, unpaused = int(share * (end.issued - start.issued)), np.zeros_like(end.paused)
+        return view, Shift(ticks, stream, numbers, unpaused), share * (end.worked - start.worked)
 
     def _room(self, view: View, until: int) -> int:
         """Ticks up to what moves with no stream, and to the end of this run."""
@@ -283,7 +295,7 @@ def _same(before: Sequence[Table], after: Sequence[Table]) -> bool:
 def engine_for(settings: Settings) -> type[Engine]:
     """What simulates packets with these settings.
 
-    Samples, laws that nobody can move, and ways that are drawn take every packet.
+    Samples, laws that nobody can move, ways that are drawn, and buffers that overflow take every packet.
     """
-    able = settings.fast_forward and settings.sample_ps is None and settings.congestion.positions is not None
-    return Skipper if able and not settings.scatters else Engine
+    movable = settings.congestion.positions is not None and not settings.scatters and settings.flow_control != "none"
+    return Skipper if settings.fast_forward and settings.sample_ps is None and movable else Engine
