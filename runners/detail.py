@@ -86,7 +86,7 @@ DOCS: Mapping[str, str] = {
     "cuts": "packets that found no room in its queue, of which the header alone was sent",
     "go_backs": "how often senders went back and sent again what was missing; of a link, of the flows that begin at it",
     "queued_bytes": "waiting at its port at that instant, beside what is being sent",
-    "rate_bytes_per_s": "at which it sent in the interval that ends then",
+    "rate_bytes_per_s": "bytes of packets that it began to send in the interval that ends then, over its length",
     "percent": "of the flows",
     "duration_ps": "from start to completion; of a percentage of the flows, what so many do not exceed",
     "flow": "what it is called in its list",

@@ -70,6 +70,13 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def _check_lossless(options: Options, graph: Graph) -> None:
+    for cable in graph.cables:
+        if cable.loss:
+            problem = f"the cable {cable.a} - {cable.b} loses packets, and this network knows none"
+            raise SpecError("topology", options.topology.name, problem, "set its error to 0, or use network=packet")
+
+
 def _replayed(options: Options) -> tuple[Graph, FlowList, Times, float]:
     """What was read, how it went, and the seconds in which ways were found and all was simulated."""
     from runners.foreign import named, read_flows, read_topology
@@ -90,6 +97,7 @@ def _replayed(options: Options) -> tuple[Graph, FlowList, Times, float]:
         started_s += warm_packets(options.model)
         found = _packet_by_packet(options.model, wires, packets)
     else:
+        _check_lossless(options, wires.graph)
         started_s += warm(options.model)
         found = _transfer_by_transfer(options, options.model, wires.graph, flows, there)
     return wires.graph, flows, found, time.perf_counter() - started_s

@@ -161,7 +161,7 @@ def _sample_ps(given: Mapping[str, str]) -> int | None:
 
 
 def _backend(given: Mapping[str, str], network: str) -> NetworkBackend:
-    _one_of("network", network, (PACKET, *names("network")))
+    _one_of("network", network, names("network"))
     for key, value in given.items():
         if key in _OF_PACKETS or key.startswith("congestion."):
             raise SpecError(key, value, f"network={network} knows no packets", f"leave it out, or use network={PACKET}")

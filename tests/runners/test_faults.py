@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.faults import plain_faults, read_faults
+from runners.run import main
 from xsim.errors import SpecError
 from xsim.sim.contracts import Fault
 
@@ -40,3 +41,10 @@ def test_a_fault_is_as_it_is_written() -> None:
 def test_a_mistake_is_named(value: object, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         read_faults(value)
+
+
+def test_a_dry_run_refuses_what_the_run_would(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["network=packet", "faults=[{at: 10 ms, link: tor0 -> spine77}]", "dry_run=true"]
+
+    assert main(words) == 2
+    assert "spine77" in "".join(capsys.readouterr())

@@ -293,6 +293,15 @@ def test_a_long_replay_says_how_far_it_is(
             ["topology=lossy", "flows=ring"],
             "error: flows = (1,): packets were lost that nobody asks for again, on 0->3, ",
         ),
+        (
+            ["topology=lossy", "flows=ring", "network=flow"],
+            "error: topology = 'lossy': the cable 0 - 3 loses packets, and this network knows none; set its error to 0",
+        ),
+        (
+            ["topology=net", "flows=ring", "network=udp"],
+            "error: network = 'udp': there is no such option; choose one of analytic, flow, packet",
+        ),
+        (["topology=net", "flows=ring", "network.retries=1" + 20 * "0"], "error: network.retries = 1"),
         (["topology=tree", "flows=barrier"], "error: barrier flow 3 = 'after 2 others': among packets, a flow waits"),
         (
             ["topology=tree", "flows=received"],
