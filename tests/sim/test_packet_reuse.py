@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sim.traffic import Timetable, all_reduce, point_to_point, same_stats, star, timetables
+from xsim.sim.congestion.dcqcn import Dcqcn
 from xsim.sim.network.packet import Packet
 from xsim.sim.packets import alone
 from xsim.sim.packets.instances import Instances
@@ -52,3 +53,18 @@ def test_parts_that_differ_are_told_apart() -> None:
 
     apart, shared, longer = [network.solo(point_to_point(*pair)) for pair in sends]
     assert apart < longer < shared
+
+
+def test_where_chance_has_a_say_each_has_its_own_run() -> None:
+    """Two senders at one receiver are marked by dice, which differ from port to port."""
+    incasts = [
+        point_to_point((0, 1, 2_000_000), (2, 1, 2_000_000)),
+        point_to_point((3, 4, 2_000_000), (5, 4, 2_000_000)),
+    ]
+    found = [
+        [network.solo(graph) for graph in incasts]
+        for network in (Packet(exact=exact, congestion=Dcqcn()).open(star(6), 0) for exact in (False, True))
+    ]
+
+    assert found[0] == found[1]
+    assert found[1][0] != found[1][1], "the dice differ, or this shows nothing"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -253,6 +253,7 @@ class Asking(NamedTuple):
         return np.full_like(held, self.first_packets) if self.first_packets else -(-held // payload_bytes) + 2
 
 
+@runtime_checkable
 class CongestionControl(Protocol):
     """How a flow of packets adapts its rate and its window.
 

@@ -85,7 +85,7 @@ class Packet:
     def __post_init__(self) -> None:
         if self.sample:
             check_time(self, "sample")
-        if not hasattr(self.congestion, "law"):
+        if not isinstance(self.congestion, CongestionControl):
             problem, fix = "it is no congestion control", f"build one of {', '.join(names('congestion'))}"
             raise SpecError("congestion", self.congestion, problem, fix)
         scale_up_bytes = self._settings(0, lossy=True).scale_up_bytes
