@@ -50,6 +50,7 @@ def checked_totals(instances: Instances) -> Totals:
 def _copied(engine: Engine) -> Engine:
     """An engine of its own, with tables of its own."""
     found = copy.copy(engine)
+    found._rows = copy.deepcopy(engine._rows)
     for name, value in vars(engine).items():
         if isinstance(value, np.ndarray):
             setattr(found, name, value.copy())

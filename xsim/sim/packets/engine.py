@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.tables import Growing
 from xsim.sim.packets.wires import Wires, below_of
 
 __all__ = ["Engine"]
@@ -61,7 +62,8 @@ class Engine:
         self.sim = _sim(settings, width)
         self.wheel = np.zeros(k.WHEEL, dtype=np.int64)
         self.wheel[: k.BUCKETS] = -1
-        self.rows: Ints = np.zeros((0, k.ROW_COLUMNS), dtype=np.int64)
+        self._rows = Growing(k.ROW_COLUMNS)
+        self.rows = self._rows.cells
         seen = k.SEEN_COLUMNS if control.records else k.CAME + 1 if settings.selective else 0
         self.seen: Ints = np.zeros((0, seen), dtype=np.int64)
         self.bucket: Ints = np.zeros((2, 0), dtype=np.int64)
@@ -157,7 +159,7 @@ class Engine:
         old = len(self.rows)
         if count <= old:
             return
-        self.rows.resize((count, k.ROW_COLUMNS), refcheck=False)  # in place: two copies at once would be the peak
+        self.rows = self._rows.grow(count)
         self.rows[old:, k.NEXT] = np.arange(old + 1, count + 1)
         self.rows[-1, k.NEXT] = self.sim[k.ROWS_FREE]
         self.sim[k.ROWS_FREE] = old

@@ -23,6 +23,7 @@ from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.skip import engine_for
 from xsim.sim.packets.stuck import listed, reason
+from xsim.sim.packets.tables import in_lines
 from xsim.sim.packets.wires import Wires, width_of
 from xsim.sim.traffic.compiled import Compiled
 from xsim.sim.traffic.tally import Totals
@@ -71,7 +72,7 @@ class Instances:
         self._used += rows + compiled.parties
         if self._used > len(engine.flows):
             more = max(64, self._used, 2 * len(engine.flows)) - len(engine.flows)
-            engine.flows = np.concatenate((engine.flows, np.zeros((more, k.FLOW_COLUMNS), dtype=np.int64)))
+            engine.flows = in_lines(np.concatenate((engine.flows, np.zeros((more, k.FLOW_COLUMNS), dtype=np.int64))))
             engine.memory = np.concatenate((engine.memory, np.zeros((more, engine.memory.shape[1]))))
             engine.ended = np.zeros(len(engine.flows), dtype=np.int64)
         block = engine.flows[base : self._used]

@@ -24,6 +24,7 @@ from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.skip import engine_for
 from xsim.sim.packets.stuck import reason
+from xsim.sim.packets.tables import in_lines
 from xsim.sim.packets.ways import Blocks, in_turn, stray, taken
 from xsim.sim.packets.wires import width_of, wires_of
 
@@ -200,7 +201,7 @@ def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Float
 def _flow_tables(flows: Flows, links: Ints, settings: Settings) -> tuple[Ints, Ints, Ints, Ints]:
     """Flows, ways, and the lists of flows that take turns at a port or follow another; fills the ports in ``links``."""
     count = len(flows.src)
-    table = np.zeros((count, k.FLOW_COLUMNS), dtype=np.int64)
+    table = in_lines(np.zeros((count, k.FLOW_COLUMNS), dtype=np.int64))
     table[:, k.BYTES_PER_ROUND] = flows.size_bytes
     table[:, k.AWAITED] = flows.after >= 0
     table[:, k.OFFSET] = flows.start_ps // settings.tick_ps

@@ -11,6 +11,7 @@ from xsim.errors import SpecError
 from xsim.fabric.graph import Graph
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.tables import in_lines
 
 __all__ = ["NEVER_MARK", "Wires", "below_of", "empty_links", "give_credit", "mark_ports", "width_of", "wires_of"]
 
@@ -29,6 +30,9 @@ class Wires:
     links: Ints
     chances: Floats
     switches: Ints
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "links", in_lines(self.links))
 
 
 def wires_of(graph: Graph, settings: Settings, mute: frozenset[int] = frozenset()) -> Wires:
