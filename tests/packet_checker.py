@@ -11,6 +11,7 @@ from xsim.sim.kernels.never import NEVER_PS
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.faults import Breaking
 from xsim.sim.packets.instances import Instances
+from xsim.sim.packets.tables import Growing
 from xsim.sim.traffic.tally import Totals
 
 __all__ = ["checked_totals", "totals"]
@@ -50,8 +51,10 @@ def checked_totals(instances: Instances) -> Totals:
 def _copied(engine: Engine) -> Engine:
     """An engine of its own, with tables of its own."""
     found = copy.copy(engine)
-    found._rows = copy.deepcopy(engine._rows)
     for name, value in vars(engine).items():
         if isinstance(value, np.ndarray):
             setattr(found, name, value.copy())
+    found._rows = Growing(k.ROW_COLUMNS)
+    found.rows = found._rows.grow(len(engine.rows))
+    found.rows[:] = engine.rows
     return found

@@ -51,7 +51,8 @@ def test_what_is_lost_is_sent_another_way_and_all_comes(routing: Rule, flow_cont
     number = [each.name for each in fabric.links].index(link)
     assert broken.at_ps > whole.at_ps
     assert stats.link_bytes.sum() == straight.link_bytes.sum()
-    assert until_ps or stats.link_bytes[number] < straight.link_bytes[number]
+    if until_ps is None:
+        assert stats.link_bytes[number] < straight.link_bytes[number]
     assert stats.packets is not None
     assert stats.packets.lost.sum() > 0
 
@@ -84,8 +85,9 @@ def test_a_host_waits_for_its_only_link_or_the_run_ends() -> None:
     fabric = fabric_of_rails()
     link = next(each.name for each in fabric.links if each.kind == "nic")
 
-    (found,), _ = run(fabric, Fault(20 * US, link, 500 * US))
-    assert found.at_ps > 500 * US
+    for until_ps in (500 * US, 5000 * US):  # 50 times as long as senders wait before they go back
+        (found,), _ = run(fabric, Fault(20 * US, link, until_ps))
+        assert until_ps < found.at_ps < until_ps + 200 * US
     with pytest.raises(
         SpecError, match=r"faults = '.*nic0.*': at 20 us no way is left from rank \d to rank \d; let it"
     ):
@@ -98,7 +100,8 @@ def test_faults_overlap() -> None:
 
     (found,), _ = run(fabric, Fault(0, link, 50 * US), Fault(20 * US, other, 90 * US), Fault(90 * US, link, 91 * US))
 
-    assert found.at_ps > 0
+    (one,), _ = run(fabric, Fault(0, link, 91 * US))
+    assert found == one, "a fault of one direction is a fault of both"
 
 
 def test_mistakes_are_named() -> None:

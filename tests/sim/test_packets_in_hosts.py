@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import load
 from tests.fabric.toys import cluster, device, host, link
 from tests.sim.traffic import point_to_point
 from xsim.errors import SpecError
@@ -19,7 +21,7 @@ from xsim.families import build, names
 from xsim.sim.contracts import NetworkStats
 from xsim.sim.network.packet import Packet
 from xsim.sim.packets.settings import FLOW_CONTROLS
-from xsim.spec.cluster import DeviceSlot, NicSpec
+from xsim.spec.cluster import ClusterSpec, DeviceSlot, NicSpec
 
 Stage = tuple[int, int]  # bit/s, ps
 
@@ -120,6 +122,20 @@ def test_congestion_control_leaves_what_stays_in_a_host_alone(congestion: str) -
 
     packet_ps = 4352 * 8 * 10**12 // (3600 * 10**9)
     assert took_ps == 31 * packet_ps + 2 * 300
+
+
+@pytest.mark.parametrize("congestion", names("congestion"))
+def test_senders_pace_at_their_nic_and_not_at_the_faster_pcie_before_it(congestion: str) -> None:
+    """Else a window waits in the NIC, and with it the acknowledgements of the other direction."""
+    nodes = load(ClusterSpec, "nodes_100g")
+    fabric = OneSwitch().build(replace(nodes, hosts=(replace(nodes.hosts[0], count=2),)))
+    both_ways = point_to_point((0, 1, 4 * 10**6), (1, 0, 4 * 10**6))
+    took_ps = [
+        Packet(congestion=build("congestion", {"name": name})).open(fabric, 0).solo(both_ways)
+        for name in (congestion, "none")
+    ]
+
+    assert took_ps[0] <= 1.1 * took_ps[1]
 
 
 def test_a_buffer_of_one_packet_lets_one_go_per_round_trip() -> None:

@@ -232,10 +232,7 @@ class Skipper(Engine):
         if self.sim[k.CONTROLLED] or (last.paused != first.paused).any() or not self._may_move(streams, first, last):
             return False
         payload = self.flows[streams.flows, k.FULL_PAYLOAD]
-        for column, packets in (
-            ("sent", 4 * SWAY_PACKETS),
-            ("received", SWAY_PACKETS),
-        ):
+        for column, packets in (("sent", 4 * SWAY_PACKETS), ("received", SWAY_PACKETS)):
             early = getattr(middle, column) - getattr(first, column)
             late = getattr(last, column) - getattr(middle, column)
             if (abs(late - early) > np.maximum(packets * payload, SWAY * early)).any() or (late < LEFT * payload).any():
