@@ -7,6 +7,7 @@ python -m runners.run cluster=h100x8_a100x1 deployment=h100x8_a100x1_7b reshard=
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from analysis.command import CONFIG_ERROR, exits, starts, tell
@@ -44,13 +45,17 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     from runners.options import offered
     from runners.preflight import check_writable
     from runners.store import Store, row_of
+    from runners.warm import warm
+    from runners.watch import watching
     from runners.worker import attempted
 
     (point,) = plan.points
     store = Store(plan.settings.out / plan.name)
     check_writable(store.folder)
     experiment = read(point.config).experiment()
-    result, outcome = attempted(lambda: experiment)
+    warm(experiment.network)
+    with watching(experiment.network) as network:
+        result, outcome = attempted(lambda: replace(experiment, network=network))
     if result is None:
         tell(f"error: {outcome['reason']}")
         if outcome["status"] in ("invalid", "does_not_fit"):

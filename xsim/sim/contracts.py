@@ -140,6 +140,10 @@ class Network(Protocol):
     def foldable(self) -> bool:
         """Whether ``repeat`` may stand for graphs that nobody disturbs; not where somebody looks on meanwhile."""
 
+    @property
+    def now_ps(self) -> int:
+        """Up to where it has simulated; other threads may read it at any time."""
+
     def submit(self, graph: TransferGraph) -> int:
         """A handle of a new instance of ``graph``; nothing moves before a release."""
 

@@ -23,9 +23,9 @@ def kernel(function: Callable[P, T]) -> Callable[P, T]:
     """``function``, compiled on its first call and kept on disk for the next process.
 
     Kernels are inlined into each other, and count no references to the arrays that they are given: either would cost
-    more than the work itself. So they create none.
+    more than the work itself. So they create none. Other threads go on while they run.
     """
-    options: Any = {"cache": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
+    options: Any = {"cache": True, "error_model": "numpy", "forceinline": True, "nogil": True, "_nrt": False}
     with disk_copies():
         return cast(Callable[P, T], numba.njit(**options)(function))
 

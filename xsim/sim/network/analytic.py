@@ -51,6 +51,10 @@ class _AnalyticNetwork:
             self._touched[handle] = instance
 
     @property
+    def now_ps(self) -> int:
+        return self._ledger.now_ps
+
+    @property
     def next_ps(self) -> int | None:
         self._settle()
         next_ps = self._ledger.next_ps

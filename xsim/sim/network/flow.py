@@ -76,6 +76,10 @@ class _FlowNetwork:
             self._touched[handle] = instance
 
     @property
+    def now_ps(self) -> int:
+        return self._ledger.now_ps
+
+    @property
     def next_ps(self) -> int | None:
         self._settle()
         self._catch_up()

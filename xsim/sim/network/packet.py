@@ -144,6 +144,10 @@ class _PacketNetwork:
         self._instances.release(self._opened[handle], instance.compiled, party, at_ps)
 
     @property
+    def now_ps(self) -> int:
+        return max(self._ledger.now_ps, self._instances.now_ps)
+
+    @property
     def next_ps(self) -> int | None:
         next_ps = min(self._ledger.next_ps, self._instances.next_ps)
         return next_ps if next_ps < NEVER_PS else None

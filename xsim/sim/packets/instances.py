@@ -111,6 +111,11 @@ class Instances:
         now_ps = int(engine.sim[k.NOW])
         return [(*self._parties.pop(slot), now_ps) for slot in done]
 
+    @property
+    def now_ps(self) -> int:
+        """The instant of the last event."""
+        return int(self._engine.sim[k.NOW])
+
     def totals(self) -> Totals:
         """Everything so far: bytes of transfers that are complete, links as busy as they have sent."""
         self._empty_log()

@@ -1,0 +1,77 @@
+"""Tells how far a long simulation is, while it runs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from analysis.command import tell
+from xsim.fabric.fabric import Fabric
+from xsim.sim.contracts import Fault, Network, NetworkBackend
+
+__all__ = ["Watched", "watching"]
+
+QUIET_S = 2.0  # what is over by then says nothing on its way
+LINE_EVERY_S = 5.0
+PS_PER_MS = 10**9
+
+
+@dataclass(slots=True)
+class Watched:
+    """A network as ``backend`` makes it, that others may look at.
+
+    Attributes:
+        opened: The network that was opened last.
+    """
+
+    backend: NetworkBackend
+    opened: Network | None = field(default=None)
+
+    def open(self, fabric: Fabric, seed: int, faults: Sequence[Fault] = ()) -> Network:
+        """See ``NetworkBackend``."""
+        self.opened = self.backend.open(fabric, seed, faults)
+        return self.opened
+
+    def state(self, since_ps: int) -> tuple[str, int]:
+        """How far it is, in words and in ps, if it was at ``since_ps`` when somebody last looked."""
+        now_ps = 0 if self.opened is None else self.opened.now_ps
+        alone = ", exchanges are simulated alone" if now_ps == since_ps else ""
+        return f"{now_ps / PS_PER_MS:.3f} ms of the iteration{alone}", now_ps
+
+
+@contextmanager
+def watching(backend: NetworkBackend) -> Iterator[NetworkBackend]:
+    """``backend`` to simulate with; stderr tells how far it is, in a status on a terminal, else in a line at times."""
+    watched, over = Watched(backend), threading.Event()
+    show = _on_terminal if sys.stderr.isatty() else _in_lines
+    teller = threading.Thread(target=show, args=(watched, over.wait), daemon=True)
+    teller.start()
+    try:
+        yield watched
+    finally:
+        over.set()
+        teller.join()
+
+
+def _in_lines(watched: Watched, over: Callable[[float], bool]) -> None:
+    started_s, now_ps, pause_s = time.monotonic(), -1, QUIET_S
+    while not over(pause_s):
+        text, now_ps = watched.state(now_ps)
+        tell(f"[{time.monotonic() - started_s:6.1f} s] {text}")
+        pause_s = LINE_EVERY_S
+
+
+def _on_terminal(watched: Watched, over: Callable[[float], bool]) -> None:
+    if over(QUIET_S):
+        return
+    from rich.console import Console
+
+    now_ps = -1
+    with Console(stderr=True).status("") as status:
+        while not over(1.0):
+            text, now_ps = watched.state(now_ps)
+            status.update(text)

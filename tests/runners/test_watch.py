@@ -1,0 +1,61 @@
+"""A long simulation says how far it is, and is the same as one that nobody watches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+
+from runners import watch
+from runners.watch import Watched, watching
+from tests.examples import load
+from xsim.experiment import Experiment, run
+from xsim.families import build
+from xsim.spec.cluster import ClusterSpec
+from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.model import ModelSpec
+from xsim.spec.scenario import Scenario
+
+
+def experiment() -> Experiment:
+    scenario = Scenario(
+        cluster=load(ClusterSpec, "fig4"),
+        model=replace(load(ModelSpec, "llama2_7b"), seq_len=64),
+        batch=24,
+        deployment=load(DeploymentPlan, "fig4_7b"),
+    )
+    return Experiment(scenario=scenario, network=build("network", {"name": "flow"}), memory="report")
+
+
+def test_who_watches_changes_nothing_and_sees_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    plain = run(experiment())
+
+    with watching(experiment().network) as network:
+        seen = run(replace(experiment(), network=network))
+
+    assert seen.timeline.makespan_ps == plain.timeline.makespan_ps
+    assert isinstance(network, Watched)
+    assert network.opened is not None
+    assert 0 < network.opened.now_ps <= plain.timeline.makespan_ps
+    assert capsys.readouterr().err == ""
+
+
+def test_lines_tell_the_instant_or_that_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    watched = Watched(experiment().network)
+    instants, answers = iter((3 * 10**9, 3 * 10**9, 7 * 10**9)), chain(repeat(False, 3), [True])
+
+    class Standing:
+        @property
+        def now_ps(self) -> int:
+            return next(instants)
+
+    opened: Any = Standing()
+    watched.opened = opened
+
+    watch._in_lines(watched, lambda _: next(answers))
+
+    lines = [line.split("] ")[1] for line in capsys.readouterr().err.splitlines()]
+    still = ", exchanges are simulated alone"
+    assert lines == ["3.000 ms of the iteration", f"3.000 ms of the iteration{still}", "7.000 ms of the iteration"]
