@@ -181,7 +181,7 @@ def _wider(table: Ints, columns: int) -> Ints:
 
 def _sim(settings: Settings, width: int) -> Ints:
     control, tick_ps = settings.congestion, settings.tick_ps
-    follows = settings.window == "follows" or (settings.window == "auto" and control.windowed)
+    follows = settings.windowed and settings.window != "bdp"
     sim = np.zeros(k.SIM_COLUMNS, dtype=np.int64)
     for column, value in {
         k.CURSOR: -1,

@@ -238,7 +238,7 @@ class Instances:
     def _tell_control(self, base: int, compiled: Compiled) -> None:
         """Windows, and what the congestion control is told of each flow."""
         settings, control, engine = self._settings, self._settings.congestion, self._engine
-        windowed = settings.window in ("bdp", "follows") or (settings.window == "auto" and control.windowed)
+        windowed = settings.windowed
         if not windowed and not control.law and not control.asking:
             return
         for row in range(compiled.graph.rows):

@@ -182,11 +182,13 @@ def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Float
     scale = 10**12 // settings.tick_ps
     rate, travels = links[flows.path, k.RATE], np.diff(flows.path_ptr) > 0
     hop = 2 * links[flows.path, k.DELAY] + settings.payload_bytes * 8 * scale / rate
-    trip = max(1, int(np.add.reduceat(hop, flows.path_ptr[:-1][travels]).max()))
+    trips = np.maximum(1, np.add.reduceat(hop, flows.path_ptr[:-1][travels]).astype(np.int64))
+    trip = int(trips.max())
     slowest = np.minimum.reduceat(rate, flows.path_ptr[:-1][travels])
     window = np.maximum(1, trip * slowest // (8 * scale))
-    if settings.window in ("bdp", "follows") or (settings.window == "auto" and control.windowed):
-        table[travels, k.WINDOW] = window
+    if settings.windowed:
+        own = np.maximum(1, trips * slowest // (8 * scale))
+        table[travels, k.WINDOW] = own if settings.window == "path" else window
     if control.asking:
         table[travels, k.FIRST_PACKETS] = control.asking.first(window, settings.payload_bytes)
     if control.law:

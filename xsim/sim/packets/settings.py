@@ -58,8 +58,8 @@ class Settings:
         ecn: Marking by the port's bits per second; a port that is not listed takes that of the next slower one, or of
             the slowest. Empty: nothing is marked. None: as the congestion control wants it.
         window: What a flow may have under way: ``none`` is unlimited, ``bdp`` what fits in the longest undisturbed
-            round trip of the flows, ``follows`` the same, shrinking with the flow's rate, ``auto`` as the congestion
-            control wants it.
+            round trip of the flows, ``follows`` the same, shrinking with the flow's rate, ``path`` the same of the
+            flow's own round trip, ``auto`` as the congestion control wants it.
         routing: Which of its shortest paths a packet takes. ``hash``: that which a hash of its flow has chosen (ECMP).
             ``round_robin``: the flows of a host take the paths in turn, as they begin. ``rail``: a flow takes the path
             of the number of its host's NIC. ``spray``: the packets of a flow take all paths in turn, in an order drawn
@@ -97,7 +97,7 @@ class Settings:
     headroom_packets: int = 0
     congestion: CongestionControl = field(default_factory=Uncontrolled)
     ecn: Mapping[int, Marking] | None = None
-    window: Literal["auto", "none", "bdp", "follows"] = "auto"
+    window: Literal["auto", "none", "bdp", "follows", "path"] = "auto"
     routing: Literal["hash", "round_robin", "rail", "spray", "adaptive"] = "hash"
     receiver: Literal["auto", "in_order", "selective"] = "auto"
     nack_interval_ps: int = 500_000_000
@@ -164,6 +164,11 @@ class Settings:
         if self.scatters and isinstance(self.congestion, Hpcc):
             problem = "HPCC compares what the packets of a flow have seen on one way"
             raise SpecError("routing", self.routing, problem, "choose another congestion control, or hash")
+
+    @property
+    def windowed(self) -> bool:
+        """Whether flows have windows."""
+        return self.window in ("bdp", "follows", "path") or (self.window == "auto" and self.congestion.windowed)
 
     @property
     def selective(self) -> bool:
