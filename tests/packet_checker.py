@@ -37,14 +37,15 @@ def checked_totals(instances: Instances) -> Totals:
             rest.sim[k.LOGGED] = 0
         rest.check_empty()
         assert rest.sim[k.UNFINISHED] == 0, "a transfer waits for acknowledgements that do not come"
-        carried = np.zeros(len(engine.links), dtype=np.int64)
+        links = engine.ports()
+        carried = np.zeros(len(links), dtype=np.int64)
         for flow in flows[rows & (flows[:, k.POSTED] > 0)]:
             way = engine.route[flow[k.WAY] :]
             carried[way[: np.argmax(way < 0)]] += flow[k.POSTED]
         if instances._settings.scatters or isinstance(engine, Breaking):  # then by several ways, as long as one another
-            assert carried.sum() == engine.links[:, k.CARRIED].sum(), "the links have not carried what was sent"
+            assert carried.sum() == links[:, k.CARRIED].sum(), "the links have not carried what was sent"
         else:
-            assert (carried == engine.links[:, k.CARRIED]).all(), "a link has not carried what was sent over it"
+            assert (carried == links[:, k.CARRIED]).all(), "a link has not carried what was sent over it"
     return totals(instances)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from tests.oracles.packet_clock import Call, Clock
 from tests.oracles.packet_port import Kind, Packet, Port, Stamp
-from tests.oracles.packet_values import Flow, PacketSettings
+from tests.oracles.packet_values import CLASSES, Flow, PacketSettings
 from tests.oracles.packet_ways import Spray
 
 __all__ = ["Congestion", "Control", "GaveUpError", "Receiver", "Sender", "Turns"]
@@ -101,6 +101,7 @@ class Sender:
         size = self.next_size
         way = self.spray.next() if self.spray else self.flow.path
         packet = Packet(Kind.DATA, size, self.number, self.next_byte, payload, deque(way[1:]), sent=now)
+        packet.traffic_class = self.flow.traffic_class
         packet.taken.append(way[0])
         self.next_byte += payload
         self._pass_over()
@@ -167,18 +168,21 @@ class Sender:
 class Turns:
     """What waits for a link out of a host: acknowledgements first, then the flows, each a packet in its turn.
 
-    A pause stops both, and so does a want of credit for the one whose turn it is. The scan begins behind the flow that
-    was served last and takes the first that may send. Finished flows stay in the list, and in the count of turns, until
-    a scan passes over one: then all behind it that have finished leave, too, and only the number of the flow that is
+    A pause stops both of its class, and so does a want of credit for the one whose turn it is. In strict order the
+    first class that has any to send does, and each has turns of its own. The scan begins behind the flow that was
+    served last and takes the first that may send. Finished flows stay in the list, and in the count of turns, until a
+    scan passes over one: then all behind it that have finished leave, too, and only the number of the flow that is
     served is corrected.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self.acks: deque[Packet] = deque()
+    def __init__(self, clock: Clock, settings: PacketSettings, classes: Sequence[int]) -> None:
+        """``classes`` are those in use, in order."""
+        self.acks: dict[int, deque[Packet]] = {number: deque() for number in range(CLASSES)}
         self.port: Port
+        self._classes, self._strict = tuple(classes), settings.class_order == "strict"
         self._clock = clock
         self._senders: list[Sender] = []
-        self._served = 0
+        self._served = Counter[int | None]()  # by class, in strict order
         self._wake: Call | None = None
 
     def join(self, sender: Sender) -> None:
@@ -186,15 +190,21 @@ class Turns:
         self.port.kick()
 
     def next_packet(self) -> Packet | None:
-        if not self.port.paused and self.acks:
-            return self.acks.popleft() if self.port.spend(self.acks[0].size) else None
+        ack = self.port.serve(self.acks)
+        if ack is not None:
+            return ack
+        if len(self._classes) > 1:
+            return self._next_of_several()
+        (number,) = self._classes
+        if self.acks[number] and not self.port.is_paused(number):
+            return None
         sender = self._next_sender()
         if sender is None:
             self._sleep()
             return None
-        if not self.port.spend(sender.next_size):
+        if not self.port.spend(sender.next_size, number):
             return None
-        self._served = self._senders.index(sender)
+        self._served[None] = self._senders.index(sender)
         return sender.next_packet()
 
     def available_from(self, tick: int) -> None:
@@ -203,12 +213,37 @@ class Turns:
             self._wake.cancel()
             self._wake = self._clock.at(max(tick, self._clock.now), self.port.kick)
 
+    def _next_of_several(self) -> Packet | None:
+        """Of a flow whose class is not paused, has no acknowledgement waiting, and has credit; without any, sleep."""
+        port, senders, count = self.port, self._senders, len(self._senders)
+        shut = {number for number in self._classes if port.is_paused(number) or self.acks[number]}
+        leaving, chosen = count, None
+        for rank in self._classes if self._strict else (None,):
+            for step in range(1, 1 if rank in shut or chosen else count + 1):
+                turn = (self._served[rank] + step) % count
+                sender, number = senders[turn], senders[turn].flow.traffic_class
+                if sender.bytes_left > 0 and not sender.window_is_full:
+                    meant = rank in (None, number) and number not in shut
+                    if meant and sender.available <= self._clock.now:
+                        if port.spend(sender.next_size, number):
+                            chosen = rank, sender
+                            break
+                        shut.add(number)
+                elif sender.finished:
+                    leaving = min(leaving, turn)
+        self._let_go(leaving)
+        if chosen is None:
+            self._sleep()
+            return None
+        self._served[chosen[0]] = self._senders.index(chosen[1])
+        return chosen[1].next_packet()
+
     def _next_sender(self) -> Sender | None:
         senders, count = self._senders, len(self._senders)
         chosen: Sender | None = None
         leaving = count
         for step in range(1, count + 1):
-            turn = (self._served + step) % count
+            turn = (self._served[None] + step) % count
             sender = senders[turn]
             if not self.port.paused and sender.bytes_left > 0 and not sender.window_is_full:
                 if sender.available <= self._clock.now:
@@ -216,9 +251,12 @@ class Turns:
                     break
             elif sender.finished:
                 leaving = min(leaving, turn)
-        if leaving < count:
-            self._senders = senders[:leaving] + [sender for sender in senders[leaving:] if not sender.finished]
+        self._let_go(leaving)
         return chosen
+
+    def _let_go(self, leaving: int) -> None:
+        staying = [sender for sender in self._senders[leaving:] if not sender.finished]
+        self._senders = self._senders[:leaving] + staying
 
     def _sleep(self) -> None:
         """Until a flow may send by its rate; a wake-up that is set already stays."""
@@ -276,7 +314,9 @@ def ack_size(settings: PacketSettings, congestion: Congestion) -> int:
     return max(settings.ack_bytes, settings.header_bytes - 2 + congestion.extra_bytes)
 
 
-def acknowledgement(kind: Kind, size: int, data: Packet, expected: int, back: tuple[int, ...]) -> Packet:
+def acknowledgement(
+    kind: Kind, size: int, data: Packet, expected: int, back: tuple[int, ...], traffic_class: int
+) -> Packet:
     """Of a data packet, with what it met on its way."""
     way, stamps = deque(back[1:]), list[Stamp](data.stamps)
     return Packet(
@@ -289,4 +329,5 @@ def acknowledgement(kind: Kind, size: int, data: Packet, expected: int, back: tu
         marked=data.marked,
         sent=data.sent,
         stamps=stamps,
+        traffic_class=traffic_class,
     )

@@ -62,6 +62,7 @@ class _Network:
         self._graph, self._settings, self._congestion = graph, settings, congestion
         self._flows = list(flows)
         self._turns: dict[int, Turns] = {}
+        self._classes = _classes(flows, settings)
         self._switches: dict[int, Switch] = {}
         self.ports: list[Port] = []
         self._wire_up()
@@ -98,7 +99,7 @@ class _Network:
             port.assert_idle()
         for switch in self._switches.values():
             switch.assert_empty()
-        assert not any(turns.acks for turns in self._turns.values())
+        assert not any(any(turns.acks.values()) for turns in self._turns.values())
 
     # --- wires ---
 
@@ -125,22 +126,22 @@ class _Network:
             return Port(
                 link, cable, self._settings, self.clock, dice, lambda: self._switches[start].next_packet(link), deliver
             )
-        turns = self._turns[link] = Turns(self.clock)
+        turns = self._turns[link] = Turns(self.clock, self._settings, self._classes)
         turns.port = Port(link, cable, self._settings, self.clock, dice, turns.next_packet, deliver)
         return turns.port
 
     def _arrive(self, packet: Packet, link: int, end: int) -> None:
         if packet.kind in (Kind.PAUSE, Kind.RESUME):
-            self.ports[link ^ 1].pause(packet.kind is Kind.PAUSE)
+            self.ports[link ^ 1].pause(packet.traffic_class, paused=packet.kind is Kind.PAUSE)
         elif packet.way:
             if packet.kind is Kind.DATA and self._settings.routing == "adaptive":
                 self._steering.choose(packet, self._flows[packet.flow].ways, self.ports[link].dice)
             self._switches[end].forward(packet, link, self.ports[link])
         elif packet.kind is Kind.DATA:
-            self.ports[link].leave(packet.size)
+            self.ports[link].leave(packet.size, packet.traffic_class)
             self._receive(packet)
         else:
-            self.ports[link].leave(packet.size)
+            self.ports[link].leave(packet.size, packet.traffic_class)
             self._acknowledge(packet)
 
     # --- flows ---
@@ -196,7 +197,8 @@ class _Network:
                 self._senders[number].acked, self.sender_end[number] = receiver.expected, now
         elif kind is not None:
             turns = self._turns[back[0]]
-            turns.acks.append(acknowledgement(kind, self._ack_size, packet, receiver.expected, back))
+            own = 0 if self._settings.ack_priority else packet.traffic_class
+            turns.acks[own].append(acknowledgement(kind, self._ack_size, packet, receiver.expected, back, own))
             turns.port.kick()
         if receiver.expected == receiver.size_bytes and self.receiver_end[number] < 0:
             self.receiver_end[number] = now
@@ -220,3 +222,9 @@ class _Network:
         """Behind everything that is scheduled already for their instant."""
         for follower in self._followers[number]:
             self._schedule(follower)
+
+
+def _classes(flows: Sequence[Flow], settings: PacketSettings) -> tuple[int, ...]:
+    """Those in use, in order; one more where there is but one and it is exempt."""
+    found = {flow.traffic_class for flow in flows} | ({0} if settings.ack_priority else set())
+    return tuple(sorted(found | {3} if all(map(settings.exempt, found)) else found))

@@ -84,7 +84,7 @@ class _Network:
         if of_switch:
             out = self._outs[link] = Out()
             return Port(link, cable, self._settings, self.clock, dice, out.take, deliver)
-        turns = self._turns[link] = Turns(self.clock)
+        turns = self._turns[link] = Turns(self.clock, self._settings, (3,))
         turns.port = Port(link, cable, self._settings, self.clock, dice, turns.next_packet, deliver)
         self._pacers[link] = Pacer()
         return turns.port
@@ -189,7 +189,7 @@ class _Network:
 
     def _answer(self, flow: Flow, packet: Packet) -> None:
         turns = self._turns[flow.back[0]]
-        turns.acks.append(packet)
+        turns.acks[packet.traffic_class].append(packet)
         turns.port.kick()
 
     def _return(self, packet: Packet) -> None:

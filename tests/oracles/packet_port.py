@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
 from tests.oracles.packet_clock import Clock, Dice
-from tests.oracles.packet_values import LinkCounters, PacketSettings
+from tests.oracles.packet_values import CLASSES, LinkCounters, PacketSettings
 from xsim.fabric.graph import Cable
 
 __all__ = ["Kind", "Packet", "Port", "Stamp"]
@@ -44,6 +44,7 @@ class Packet:
     way: Directed links that are still ahead of it.
     came_by: The link by which it came to the switch that holds it.
     marked: Met congestion; an acknowledgement repeats what the data packet met, and its stamps and time of sending.
+    traffic_class: Its own; of a pause frame that which it is about.
     taken: Links that it has taken, the present one last.
     came: Of an acknowledgement, the first byte of the packet that it is for.
     """
@@ -59,6 +60,7 @@ class Packet:
     sent: int = 0
     stamps: list[Stamp] = field(default_factory=list)
     came: int = -1
+    traffic_class: int = 3
     taken: list[int] = field(default_factory=list)
 
 
@@ -84,14 +86,14 @@ class Port:
         self.loss = cable.loss
         self.dice = dice
         self.counters = LinkCounters()
-        self.paused = False
+        self.served_class = CLASSES - 1  # last, of those that are served in turn
         self._settings, self._clock, self._supply, self._deliver = settings, clock, supply, deliver
         self._busy = False
-        self._paused_since = 0
+        self._paused_since: dict[int, int] = {}  # by class
         self._on_the_wire = 0
         self._credit = settings.credit.get(link)
-        self._spent = 0
-        self._waits_for_credit = False
+        self._spent = Counter[int]()
+        self._waits_for_credit: set[int] = set()
 
     def kick(self) -> None:
         """Send, if it is free and there is something to send."""
@@ -108,45 +110,65 @@ class Port:
         self._clock.at(free, self._freed)
         self._clock.at(free + self.delay, lambda: self._arrived(packet))
 
-    def pause(self, paused: bool) -> None:
+    def pause(self, traffic_class: int, *, paused: bool) -> None:
         """By a frame from the other end; what is being sent goes on."""
-        now = self._clock.now
-        if self.paused and not paused:
-            self.counters.paused_ps += (now - self._paused_since) * self._settings.tick_ps
-        if paused and not self.paused:
-            self._paused_since = now
-        self.paused = paused
-        if not paused:
-            self.kick()
+        now, since = self._clock.now, self._paused_since
+        if paused:
+            since.setdefault(traffic_class, now)
+            return
+        if traffic_class in since:
+            self.counters.paused_ps += (now - since.pop(traffic_class)) * self._settings.tick_ps
+        self.kick()
+
+    @property
+    def paused(self) -> bool:
+        """Whether any class is."""
+        return bool(self._paused_since)
+
+    def serve(self, waiting: Mapping[int, deque[Packet]]) -> Packet | None:
+        """The first packet of the class whose turn it is, of those that are not paused and have credit."""
+        for number in self._settings.turns(self.served_class):
+            queue = waiting.get(number)
+            if queue and not self.is_paused(number) and self.spend(queue[0].size, number):
+                if not self._settings.exempt(number):
+                    self.served_class = number
+                return queue.popleft()
+        return None
+
+    def is_paused(self, traffic_class: int) -> bool:
+        return traffic_class in self._paused_since
 
     @property
     def by_credit(self) -> bool:
         return self._credit is not None
 
-    def spend(self, size: int) -> bool:
-        """Take the room for a packet in the buffer at the other end, if it is there. If not, the next to come kicks."""
+    def spend(self, size: int, traffic_class: int) -> bool:
+        """Take the room for a packet in the buffer of its class at the other end, if it is there.
+
+        If not, the next to come kicks.
+        """
         if self._credit is None:
             return True
-        if self._spent + size > self._credit:
-            self._waits_for_credit = True
+        if self._spent[traffic_class] + size > self._credit:
+            self._waits_for_credit.add(traffic_class)
             return False
-        self._spent += size
+        self._spent[traffic_class] += size
         return True
 
-    def leave(self, size: int) -> None:
+    def leave(self, size: int, traffic_class: int) -> None:
         """So much has left that buffer, which is known here a delay later."""
 
         def known() -> None:
-            self._spent -= size
-            if self._waits_for_credit:
-                self._waits_for_credit = False
+            self._spent[traffic_class] -= size
+            if traffic_class in self._waits_for_credit:
+                self._waits_for_credit.remove(traffic_class)
                 self.kick()
 
         if self._credit is not None:
             self._clock.after(self.delay, known)
 
     def assert_idle(self) -> None:
-        assert not self._spent
+        assert not any(self._spent.values())
         assert not self._busy
         assert not self.paused
         assert not self._on_the_wire
@@ -160,6 +182,6 @@ class Port:
         may_be_lost = self.loss > 0 and packet.kind not in (Kind.PAUSE, Kind.RESUME)
         if may_be_lost and self.dice.throw() < self.loss:
             self.counters.lost += 1
-            self.leave(packet.size)
+            self.leave(packet.size, packet.traffic_class)
         else:
             self._deliver(packet)

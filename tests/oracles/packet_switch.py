@@ -7,34 +7,41 @@ from collections.abc import Mapping
 
 from tests.oracles.packet_clock import Clock
 from tests.oracles.packet_port import Kind, Packet, Port, Stamp
-from tests.oracles.packet_values import PacketSettings
+from tests.oracles.packet_values import CLASSES, PacketSettings
 
 __all__ = ["Switch", "SwitchQueue"]
 
+Ingress = tuple[int, int]  # a link, and a class
 RESUME_GAP_BYTES = 3072
 SHIFT = 3  # a port may hold an eighth of the free pool
 
 
 class SwitchQueue:
-    """What waits for one link: pause frames first, then data and acknowledgements in order of arrival."""
+    """What waits for one link: pause frames first, then data and acknowledgements of each class as they came."""
 
     def __init__(self) -> None:
         self.frames: deque[Packet] = deque()
-        self.packets: deque[Packet] = deque()
-        self.frame_bytes = self.packet_bytes = 0
+        self.packets: dict[int, deque[Packet]] = {number: deque() for number in range(CLASSES)}
+        self.frame_bytes = 0
+        self.class_bytes = [0] * CLASSES
 
     def put(self, packet: Packet) -> None:
-        self.packets.append(packet)
-        self.packet_bytes += packet.size
+        self.packets[packet.traffic_class].append(packet)
+        self.class_bytes[packet.traffic_class] += packet.size
 
     def put_frame(self, packet: Packet) -> None:
         self.frames.append(packet)
         self.frame_bytes += packet.size
 
-    def take(self) -> Packet:
-        packet = self.packets.popleft()
-        self.packet_bytes -= packet.size
+    def take(self, port: Port) -> Packet | None:
+        packet = port.serve(self.packets)
+        if packet is not None:
+            self.class_bytes[packet.traffic_class] -= packet.size
         return packet
+
+    @property
+    def packet_bytes(self) -> int:
+        return sum(self.class_bytes)
 
     def take_frame(self) -> Packet:
         packet = self.frames.popleft()
@@ -43,9 +50,10 @@ class SwitchQueue:
 
 
 class Switch:
-    """Bytes are accounted to the link by which they came, its *ingress*: to its reserve first, then to the shared pool,
-    and to its headroom once it holds more than its share of what is free in the pool. A pause frame goes out when an
-    ingress reaches that share or its headroom, a resume frame when the headroom is empty and the share 3072 bytes away.
+    """Bytes are accounted to the link by which they came and their class, *ingress*: to its reserve first, then to the
+    shared pool, and to its headroom once it holds more than its share of what is free in the pool. A pause frame goes
+    out when an ingress reaches that share or its headroom, a resume frame when the headroom is empty and the share 3072
+    bytes away.
     """
 
     def __init__(
@@ -63,10 +71,11 @@ class Switch:
         self._pool = settings.buffer_bytes - sum(self._headroom.values()) - settings.reserve_bytes * len(ports)
         self._shift = {link ^ 1: _shift(port.bits_per_s, fastest_nic) for link, port in ports.items()}
         self._marking = {link: settings.marking_at(port.bits_per_s) for link, port in ports.items()}
-        self._held = dict.fromkeys(self._headroom, 0)  # reserve and pool
-        self._over = dict.fromkeys(self._headroom, 0)  # headroom
-        self._pausing = dict.fromkeys(self._headroom, False)
-        self._kept = dict.fromkeys(self._headroom, 0)  # in the buffers of links that work by credit
+        ingress = [(link, number) for link in self._headroom for number in range(CLASSES)]
+        self._held = dict.fromkeys(ingress, 0)  # reserve and pool
+        self._over = dict.fromkeys(ingress, 0)  # headroom
+        self._pausing = dict.fromkeys(ingress, False)
+        self._kept = dict.fromkeys(ingress, 0)  # in the buffers of links that work by credit
         self._senders: dict[int, Port] = {}  # at the other ends of the links into it
         self._shared = 0
 
@@ -76,18 +85,19 @@ class Switch:
         out = packet.way.popleft()
         packet.taken.append(out)
         self._senders[came_by] = sender
+        ingress = came_by, packet.traffic_class
         if sender.by_credit:
-            self._kept[came_by] += packet.size
-            assert self._kept[came_by] <= self._settings.credit[came_by]
-        elif not self._has_room(came_by, packet.size):
-            sender.counters.drops += 1
-            return
-        else:
-            self._account(came_by, packet.size)
-        if not sender.by_credit and self._must_pause(came_by):
-            self._pausing[came_by] = True
-            sender.counters.pauses += 1
-            self._send_frame(Kind.PAUSE, came_by)
+            self._kept[ingress] += packet.size
+            assert self._kept[ingress] <= self._settings.credit[came_by]
+        elif not self._settings.exempt(packet.traffic_class):
+            if not self._has_room(ingress, packet.size):
+                sender.counters.drops += 1
+                return
+            self._account(ingress, packet.size)
+            if self._must_pause(ingress):
+                self._pausing[ingress] = True
+                sender.counters.pauses += 1
+                self._send_frame(Kind.PAUSE, ingress)
         self.queues[out].put(packet)
         self._ports[out].kick()
 
@@ -96,73 +106,74 @@ class Switch:
         port, queue = self._ports[out], self.queues[out]
         if queue.frames:
             return queue.take_frame()
-        if not queue.packets or port.paused:
+        packet = queue.take(port)
+        if packet is None:
             return None
-        if not port.spend(queue.packets[0].size):
-            return None
-        packet = queue.take()
+        number = packet.traffic_class
+        ingress = packet.came_by, number
+        exempt = self._settings.exempt(number)
         if self._senders[packet.came_by].by_credit:
-            self._kept[packet.came_by] -= packet.size
-            self._senders[packet.came_by].leave(packet.size)
-        else:
-            self._release(packet.came_by, packet.size)
-        if self._marks(port, queue.packet_bytes):
+            self._kept[ingress] -= packet.size
+            self._senders[packet.came_by].leave(packet.size, number)
+        elif not exempt:
+            self._release(ingress, packet.size)
+        if not exempt and self._marks(port, queue.class_bytes[number]):
             packet.marked |= packet.kind is Kind.DATA  # of an acknowledgement it would be read by nobody
             port.counters.marks += 1
-        if self._may_resume(packet.came_by):
-            self._pausing[packet.came_by] = False
-            self._send_frame(Kind.RESUME, packet.came_by)
+        if self._may_resume(ingress):
+            self._pausing[ingress] = False
+            self._send_frame(Kind.RESUME, ingress)
         if packet.kind is Kind.DATA:
             queued = queue.packet_bytes + queue.frame_bytes
             packet.stamps.append(Stamp(self._clock.now, port.counters.sent_bytes, queued, port.bits_per_s))
         return packet
 
     def assert_empty(self) -> None:
-        assert not any(queue.packets or queue.frames for queue in self.queues.values())
+        assert not any(any(queue.packets.values()) or queue.frames for queue in self.queues.values())
         assert not any(queue.packet_bytes or queue.frame_bytes for queue in self.queues.values())
         assert not any(
             [*self._held.values(), *self._over.values(), *self._pausing.values(), *self._kept.values(), self._shared]
         )
 
-    def _share(self, link: int) -> int:
-        return self._pool - self._shared >> self._shift[link]
+    def _share(self, ingress: Ingress) -> int:
+        return self._pool - self._shared >> self._shift[ingress[0]]
 
-    def _above_reserve(self, link: int) -> int:
-        return max(0, self._held[link] - self._settings.reserve_bytes)
+    def _above_reserve(self, ingress: Ingress) -> int:
+        return max(0, self._held[ingress] - self._settings.reserve_bytes)
 
-    def _has_room(self, link: int, size: int) -> bool:
-        in_headroom = size + self._over[link] <= self._headroom[link]
-        return in_headroom or size + self._above_reserve(link) <= self._share(link)
+    def _has_room(self, ingress: Ingress, size: int) -> bool:
+        in_headroom = size + self._over[ingress] <= self._headroom[ingress[0]]
+        return in_headroom or size + self._above_reserve(ingress) <= self._share(ingress)
 
-    def _account(self, link: int, size: int) -> None:
-        held = self._held[link] + size
+    def _account(self, ingress: Ingress, size: int) -> None:
+        held = self._held[ingress] + size
         beyond = held - self._settings.reserve_bytes
-        if beyond > 0 and beyond > self._share(link):
-            self._over[link] += size
+        if beyond > 0 and beyond > self._share(ingress):
+            self._over[ingress] += size
         else:
-            self._held[link] = held
+            self._held[ingress] = held
             self._shared += max(0, min(size, beyond))
 
-    def _release(self, link: int, size: int) -> None:
-        over = min(self._over[link], size)
-        shared = min(size - over, self._above_reserve(link))
-        self._over[link] -= over
-        self._held[link] -= size - over
+    def _release(self, ingress: Ingress, size: int) -> None:
+        over = min(self._over[ingress], size)
+        shared = min(size - over, self._above_reserve(ingress))
+        self._over[ingress] -= over
+        self._held[ingress] -= size - over
         self._shared -= shared
 
-    def _must_pause(self, link: int) -> bool:
-        full = self._over[link] > 0 or self._above_reserve(link) >= self._share(link)
-        return self._settings.pfc and self._speaks and not self._pausing[link] and full
+    def _must_pause(self, ingress: Ingress) -> bool:
+        full = self._over[ingress] > 0 or self._above_reserve(ingress) >= self._share(ingress)
+        return self._settings.pfc and self._speaks and not self._pausing[ingress] and full
 
-    def _may_resume(self, link: int) -> bool:
-        if not self._pausing[link] or self._over[link]:
+    def _may_resume(self, ingress: Ingress) -> bool:
+        if not self._pausing[ingress] or self._over[ingress]:
             return False
-        above = self._above_reserve(link)
-        return above == 0 or above + RESUME_GAP_BYTES <= self._share(link)
+        above = self._above_reserve(ingress)
+        return above == 0 or above + RESUME_GAP_BYTES <= self._share(ingress)
 
-    def _send_frame(self, kind: Kind, came_by: int) -> None:
-        back = came_by ^ 1
-        self.queues[back].put_frame(Packet(kind, self._settings.pfc_bytes))
+    def _send_frame(self, kind: Kind, ingress: Ingress) -> None:
+        back = ingress[0] ^ 1
+        self.queues[back].put_frame(Packet(kind, self._settings.pfc_bytes, traffic_class=ingress[1]))
         self._ports[back].kick()
 
     def _marks(self, port: Port, left: int) -> bool:

@@ -8,7 +8,10 @@ from typing import Literal, NamedTuple
 
 from xsim.fabric.graph import Cable
 
-__all__ = ["Flow", "LinkCounters", "Marking", "Outcome", "PacketSettings", "round_trip"]
+__all__ = ["CLASSES", "Flow", "LinkCounters", "Marking", "Outcome", "PacketSettings", "round_trip"]
+
+
+CLASSES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,7 @@ class Flow:
         back: Directed links of its acknowledgements, not empty.
         payload_bytes, header_bytes: Of its packets, if they are not like those of others.
         answered: Whether it has acknowledgements, and congestion control.
+        traffic_class: 0 to 7.
         ways: Paths that are as good as ``path``, itself among them, sorted, all with the same first link.
     """
 
@@ -35,6 +39,7 @@ class Flow:
     payload_bytes: int | None = None
     header_bytes: int | None = None
     answered: bool = True
+    traffic_class: int = 3
     ways: tuple[tuple[int, ...], ...] = ()
 
 
@@ -73,6 +78,9 @@ class PacketSettings:
         routing: Each packet of a flow takes its ``path``; or its ``ways`` by turns; or that which the switches choose.
         selective: A receiver keeps what comes early and acknowledges each packet by itself; it never asks.
         ahead_packets: Then a sender has no more packets than this under way, from its first unacknowledged byte on.
+        class_order: Which class is served where several wait. Round robin: at switches class 0 before all others, and
+            not counted, paused or marked there, the others in turn; at hosts flows in turn. Strict: the smaller first.
+        ack_priority: Acknowledgements are in class 0, else in that of their flow.
         nack_interval_ps: A receiver asks for the same missing byte not more often than this.
         retransmit_ps: A sender goes back after so long without progress; None is never, as in the reference.
         retries: How often in a row before it gives up.
@@ -102,6 +110,8 @@ class PacketSettings:
     routing: Literal["path", "spray", "adaptive"] = "path"
     selective: bool = False
     ahead_packets: int = 4096
+    class_order: Literal["round_robin", "strict"] = "round_robin"
+    ack_priority: bool = False
     nack_interval_ps: int = 500_000_000
     retransmit_ps: int | None = None
     retries: int = 7
@@ -110,6 +120,17 @@ class PacketSettings:
 
     def ticks(self, time_ps: int) -> int:
         return time_ps // self.tick_ps
+
+    def turns(self, last: int) -> list[int]:
+        """Classes as a port tries them after it has served ``last``."""
+        if self.class_order == "strict":
+            return list(range(CLASSES))
+        in_turn = [(last + step) % CLASSES for step in range(1, CLASSES + 1)]
+        return [0, *(number for number in in_turn if number)]
+
+    def exempt(self, traffic_class: int) -> bool:
+        """Whether switches count, pause and mark it not."""
+        return self.class_order == "round_robin" and traffic_class == 0
 
     def serialisation(self, size_bytes: int, bits_per_s: int) -> int:
         """Ticks to send so much at such a rate."""

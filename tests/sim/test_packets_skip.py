@@ -61,6 +61,7 @@ SETTINGS = {
         "ONE_CALL",
         "NEXT_CALL",
     ),
+    *("LANE_AT", "LANES"),  # of kinds
     *("CUT", "CALL", "ASK"),  # of receivers that ask, beside whom nothing is skipped
     *("FIRST", "COUNT", "APART", "LATELY", "FORK_COLUMNS"),  # of switches that choose, beside whom nothing is, either
 }

@@ -78,6 +78,9 @@ CONTROLS: tuple[tuple[CongestionControl, Callable[[Case, int, int], Congestion]]
     routing=st.sampled_from(("hash", "spray", "adaptive")),
     ahead_packets=st.sampled_from((64, 4096)),
     completion=st.sampled_from(("sender", "receiver")),
+    classes=st.sampled_from(((3,), (3,), (1,), (0,), (2, 5), (0, 1), (1, 3, 4), (0, 2, 7))),
+    class_order=st.sampled_from(("round_robin", "strict")),
+    ack_priority=st.booleans(),
     control=st.sampled_from(CONTROLS),
 )
 def test_kernel_and_plain_model_agree(
@@ -96,9 +99,13 @@ def test_kernel_and_plain_model_agree(
     routing: Literal["hash", "spray", "adaptive"],
     ahead_packets: int,
     completion: Literal["sender", "receiver"],
+    classes: tuple[int, ...],
+    class_order: Literal["round_robin", "strict"],
+    ack_priority: bool,
     control: tuple[CongestionControl, Callable[[Case, int, int], Congestion]],
 ) -> None:
     graph, flows = traffic
+    flows = [replace(flow, traffic_class=classes[number % len(classes)]) for number, flow in enumerate(flows)]
     ours, plain = control[0], control[1](traffic, tick_ps, payload_bytes)
     selective = receiver == "selective" or routing != "hash"
     ack_every = 1 if selective else ack_every
@@ -115,6 +122,8 @@ def test_kernel_and_plain_model_agree(
         ecn={10**9: Marking(*ALWAYS)},
         window="none",
         routing=routing,
+        class_order=class_order,
+        ack_priority=ack_priority,
         receiver=receiver if routing == "hash" else "auto",
         retry_ps=retry_ps,
         retries=20,
@@ -137,6 +146,8 @@ def test_kernel_and_plain_model_agree(
         routes_by_start=False,
         routing="path" if routing == "hash" else routing,
         selective=selective,
+        class_order=class_order,
+        ack_priority=ack_priority,
         ahead_packets=ahead_packets,
         retransmit_ps=retry_ps,
         retries=20,
@@ -195,6 +206,7 @@ def columns(flows: Sequence[Flow]) -> Flows:
         back=ints([link for flow in flows for link in flow.back]),
         ways=[flow.ways for flow in flows],
         ways_of=ints([sets[flow.ways] for flow in flows]),
+        classes=ints([flow.traffic_class for flow in flows]),
     )
 
 

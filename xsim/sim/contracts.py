@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from xsim.fabric.transfers import TransferGraph
 from xsim.sim.marking import Marking
 
 Ints = NDArray[np.int64]
+Purpose = Literal["collective", "hand_over", "sync", "background"]
 
 __all__ = [
     "Asking",
@@ -29,6 +30,7 @@ __all__ = [
     "Network",
     "NetworkBackend",
     "NetworkStats",
+    "Purpose",
     "Stream",
     "no_faults",
 ]
@@ -144,8 +146,12 @@ class Network(Protocol):
     def now_ps(self) -> int:
         """Up to where it has simulated; other threads may read it at any time."""
 
-    def submit(self, graph: TransferGraph) -> int:
-        """A handle of a new instance of ``graph``; nothing moves before a release."""
+    def submit(self, graph: TransferGraph, purpose: Purpose = "collective") -> int:
+        """A handle of a new instance of ``graph``; nothing moves before a release.
+
+        Args:
+            purpose: What it is for, by which a network may tell traffic apart.
+        """
 
     def release(self, handle: int, party: int, at_ps: int) -> None:
         """The ranks of ``party`` are ready from ``at_ps`` on."""

@@ -272,7 +272,7 @@ class _Run:
 
     def _hand_on(self, move: Move, micro_batch: int) -> Due:
         """Submit what its source now makes available to another stage; its arrival there."""
-        handle = self.network.submit(move.graph)
+        handle = self.network.submit(move.graph, "hand_over")
         arrival = self.waiting[handle, 0] = self._arrival(move, micro_batch)
         if self.folding:
             self.folding.submitted(move, handle, self.now_ps)

@@ -27,6 +27,6 @@ class Streams:
 
     def _submit(self, bursts: Iterator[Burst], now_ps: int) -> None:
         burst = next(bursts)
-        handle = self._network.submit(burst.graph)
+        handle = self._network.submit(burst.graph, "background")
         self._running[handle] = bursts
         self._network.release(handle, 0, min(max(burst.at_ps, now_ps), LONGEST_PS))

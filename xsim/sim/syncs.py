@@ -74,7 +74,7 @@ class Syncs:
     def _submit(self, number: int) -> list[Due]:
         """Sync ``number`` goes to the network; of each member, what happens when it has the result."""
         sync = self._workload.syncs[number]
-        handle = self._handles[number] = self._network.submit(sync.graph)
+        handle = self._handles[number] = self._network.submit(sync.graph, "sync")
         ends = [Due(self._env) for _ in sync.programs]
         for member, end in enumerate(ends):
             end.callbacks.append(partial(self._left, number, member))

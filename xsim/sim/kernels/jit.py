@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numba
 from numba.misc import appdirs
 
-__all__ = ["disk_copies", "kernel"]
+__all__ = ["disk_copies", "kernel", "rare_kernel"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,7 +25,16 @@ def kernel(function: Callable[P, T]) -> Callable[P, T]:
     Kernels are inlined into each other, and count no references to the arrays that they are given: either would cost
     more than the work itself. So they create none. Other threads go on while they run.
     """
-    options: Any = {"cache": True, "error_model": "numpy", "forceinline": True, "nogil": True, "_nrt": False}
+    return _compiled(function, inline=True)
+
+
+def rare_kernel(function: Callable[P, T]) -> Callable[P, T]:
+    """As ``kernel``, but called where it is used: what few simulations need stays out of the way of the others."""
+    return _compiled(function, inline=False)
+
+
+def _compiled(function: Callable[P, T], *, inline: bool) -> Callable[P, T]:
+    options: Any = {"cache": True, "error_model": "numpy", "forceinline": inline, "nogil": True, "_nrt": False}
     with disk_copies():
         return cast(Callable[P, T], numba.njit(**options)(function))
 

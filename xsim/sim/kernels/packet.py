@@ -80,6 +80,7 @@ from xsim.sim.kernels.packet_control import Law, advise
 from xsim.sim.kernels.packet_credit import give_back
 from xsim.sim.kernels.packet_flow import begin, release
 from xsim.sim.kernels.packet_host import acknowledge, receive, retry
+from xsim.sim.kernels.packet_lane import lane_of, port_of
 from xsim.sim.kernels.packet_link import append, busy, chance
 from xsim.sim.kernels.packet_port import forward, prompt, serve
 from xsim.sim.kernels.packet_pull import hear
@@ -135,10 +136,10 @@ def run(
             severed = rows[row, SERIAL] < links[link, SEVERED]
             lost = severed or (chances[link, LOSS] > 0.0 and chance(link, links) < chances[link, LOSS])
             if sim[ADAPTIVE] and out >= 0 and kind == DATA and not lost:
-                out = steer(row, link, rows, links, route, forks)
+                out = steer(row, link, rows, links, route, forks, sim)
             nowhere = out >= 0 and not lost and links[out, PAUSED] == DOWN
             if (lost or nowhere or out < 0) and links[link, BUFFER] > 0 and not severed:
-                give_back(rows[row, SIZE], link, rows, links, wheel, heap, sim)
+                give_back(rows[row, SIZE], lane_of(link, row, rows, sim), rows, links, wheel, heap, sim)
             if lost or nowhere:
                 links[out if nowhere else link, LOST] += 1
                 recycle(row, rows, sim)
@@ -200,8 +201,9 @@ def run(
         subject = rows[row, FLOW]
         recycle(row, rows, sim)
         if kind <= WAKE:
-            if _port_wakes(row, kind, subject, rows, links, sim) and not busy(subject, links, sim):
-                serve(subject, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
+            link = port_of(subject, sim)
+            if _port_wakes(row, kind, subject, rows, links, sim) and not busy(link, links, sim):
+                serve(link, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
         elif kind == START:
             begin(
                 law,
@@ -276,7 +278,7 @@ def _exchange_calls(
 
 @kernel
 def _port_wakes(row: int, kind: int, link: int, rows: Ints, links: Ints, sim: Ints) -> bool:
-    """Note what has happened to the port; whether it may have become able to send."""
+    """Note what has happened to the port, or one of its lanes; whether it may have become able to send."""
     if kind == FREE:
         links[link, FREE_SET] = 0
     elif kind == WAKE:

@@ -1,7 +1,8 @@
 """Columns of the packet kernel's tables, and the kinds of its events. All tables are int64 unless said.
 
 rows      R x 8    a packet, or an event that is no packet (``TIME`` .. ``HOP``); free ones form a list
-links     L x 56   a directed link: its transmitter, and the ingress port at its far end (``FREE_AT`` ..)
+links     L x 56   a directed link: its transmitter, and the ingress port at its far end (``FREE_AT`` ..); then, as many
+                   rows again for each class beside the first, their lanes, see ``packet_lane``
 chances   L x 2    float64: ``PMAX``, ``LOSS``
 switches  S x 2    ``SHARED``, ``POOL``
 flows     F x 56   a flow, or a party of one graph (``NEXT_BYTE`` .. ``STRAY``)
@@ -12,7 +13,7 @@ members   1-D      first the flows that each host port serves in turn, then the 
 wheel     1-D      heads of the buckets, then one bit per bucket that is not empty
 bucket    2 x R    the open bucket: keys and rows, the next one last
 heap      3 x R    times, numbers and rows of the events that the wheel does not hold
-sim       1-D      ``NOW`` .. ``ADAPTIVE``: the state of the whole, and its settings
+sim       1-D      ``NOW`` .. ``KEPT``: the state of the whole, and its settings
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ RELEASE = RETRY + 1
 ASK = RELEASE + 1  # a host's port asks for a packet; see ``packet_pull``
 KINDS, MARKED = 15, 16  # mask of the kind, and the mark
 CUT, CALL = 32, 64  # besides: a data packet of which the header is left, an ACK that asks for a packet instead
+LANE_AT, LANES = 7, 7 << 7  # from this bit on, in these bits: the number of the lane of a packet's class
 
 # Of a link as its transmitter sees it. FREE_AT, FREE_SERIAL: the event of its becoming free, real only if FREE_SET.
 # HEAD, TAIL: its queue. URGENT, URGENT_TAIL: pause and resume frames. FLOWS_HERE: how many flows take turns at it.
@@ -53,8 +55,8 @@ CARRIED, DROPS, LOST, PAUSED_FOR, PAUSED_SINCE, BACK, PAUSES, SIGNALS = range(32
 # to be given back will be.
 CREDITS, OWED, OWED_LAST, CREDIT_CALL = range(40, 44)
 # ASKING, ASKING_LAST: flows that the host is to ask for packets, in turn. ASK_AT: when it may ask again. CUTS: packets
-# cut because the queue was full.
-ASKING, ASKING_LAST, ASK_AT, CUTS, RATE = range(44, 49)
+# cut because the queue was full. SERVED_LANE: number of the lane served last.
+ASKING, ASKING_LAST, ASK_AT, CUTS, RATE, SERVED_LANE = range(44, 50)
 LINK_COLUMNS = 56
 NO_CALL, ONE_CALL, NEXT_CALL = range(3)
 
@@ -78,7 +80,7 @@ SWITCH_COLUMNS = 2
 # AWAITED: of a flow, what must end or be released before it is ready; of a party, its flows. EXTRA: bytes on the wire
 # beyond each million. IN_TURN: it stands in the list of its port. BASE: first byte of this round. ARRIVED, WORDS: place
 # in ``arrived``, and words of either end there. WAYS: how many its packets take by turns, STRIDE places apart; SPRAYED:
-# packets that have taken one; STRAY: seed of the turns.
+# packets that have taken one; STRAY: seed of the turns. LANE: of its class, as it stands in the kind of its packets.
 NEXT_BYTE, POSTED, ACKED, WINDOW, AVAILABLE, RECEIVED, WAY, WAY_BACK = range(8)
 STATE, BYTES_PER_ROUND, OFFSET, AWAITED, FOLLOWERS, FOLLOWERS_END, BEGAN, SENDER_END = range(8, 16)
 RECEIVER_END, FULL_PAYLOAD, OVERHEAD, INSIDE, MILESTONE, FLOW_RATE, LAST_SIZE, TRIES = range(16, 24)
@@ -89,7 +91,7 @@ BASE, ARRIVED, WORDS = range(40, 43)
 # NEXT_ASKED in the list of its port. ALLOWED to its sender, and there a list of those to be sent again. FIRST_PACKETS:
 # of a round, allowed from the start.
 MISSING, COMING, TO_ASK, NEXT_ASKED, ALLOWED, RESEND, RESEND_LAST, FIRST_PACKETS = range(43, 51)
-WAYS, STRIDE, SPRAYED, STRAY = range(51, 55)
+WAYS, STRIDE, SPRAYED, STRAY, LANE = range(51, 56)
 FLOW_COLUMNS = 56
 WAITING, UNDER_WAY, FINISHED = range(3)  # STATE: nothing to do, something, never anything more
 
@@ -118,12 +120,14 @@ WHEEL = BUCKETS + BUCKETS // 64
 # sender has gone back too often. ENDED, LOGGED: entries in ``ended`` and ``log``. SELECTIVE: whether receivers take
 # packets in any order. QUEUE: bytes that wait for a port of a switch before it cuts packets; 0: none is cut, and
 # senders do not wait to be asked. ALARMS: how many alarms of congestion controls have come with nothing in between, the
-# last of them as event ALARMED_AT. ADAPTIVE: whether switches choose for each packet.
+# last of them as event ALARMED_AT. ADAPTIVE: whether switches choose for each packet. CLASSES: lanes of a link, beside
+# the first. LINKS: rows from one to the next. STRICT: whether the first goes first. EXEMPT: whether it does in any
+# case, and the memory of switches does not count it. KEPT: what an acknowledgement keeps of the kind of its packet.
 NOW, TURN, ISSUED, CURSOR, LEFT, HEAPED, ROWS_FREE, ROWS_LEFT, EVENTS, UNFINISHED, MARGIN = range(11)
 WIDTH, SCALE, ACK_SIZE, PFC_SIZE, ACK_EVERY, RESERVE, RESUME_GAP = range(11, 18)
 GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED, BELOW = range(18, 25)
 RETRY_TIME, RETRIES, GAVE_UP, ENDED, LOGGED, SELECTIVE, QUEUE = range(25, 32)
-ALARMS, ALARMED_AT, ADAPTIVE = range(32, 35)
+ALARMS, ALARMED_AT, ADAPTIVE, CLASSES, LINKS, STRICT, EXEMPT, KEPT = range(32, 40)
 SIM_COLUMNS = 40
 
 # What ``run`` answers.

@@ -10,12 +10,15 @@ from xsim.sim.kernels.packet_clock import recycle
 from xsim.sim.kernels.packet_columns import (
     BACKLOG,
     BUFFER,
+    CLASSES,
     CREDIT_CALL,
     CREDITS,
     DOWN,
+    EXEMPT,
     HEAD,
     HOP,
     ISSUED,
+    LINKS,
     LOST,
     NEXT,
     NO_CALL,
@@ -36,6 +39,7 @@ from xsim.sim.kernels.packet_columns import (
     URGENT,
 )
 from xsim.sim.kernels.packet_credit import give_back
+from xsim.sim.kernels.packet_lane import lane_of
 from xsim.sim.kernels.packet_link import depart, signal, threshold
 
 __all__ = ["sever"]
@@ -52,30 +56,48 @@ def sever(
     Its ends forget what they have told each other of pauses and credit.
     """
     sim[NOW], sim[TURN] = at, -1
-    links[link, SEVERED] = sim[ISSUED]
-    if links[link, PAUSED]:
-        links[link, PAUSED_FOR] += at - links[link, PAUSED_SINCE]
-    links[link, PAUSED], links[link, PAUSING] = DOWN, 0
-    if links[link, BUFFER] > 0:
-        links[link, CREDITS], links[link, CREDIT_CALL] = links[link, BUFFER] - links[link, TAKEN], NO_CALL
-    links[link, OWED] = _forget(links[link, OWED], rows, sim)
     links[link, URGENT] = _forget(links[link, URGENT], rows, sim)
-    row = links[link, HEAD]
+    for place in range(sim[CLASSES] + 1):
+        _sever_lane(link + place * sim[LINKS], link, at, rows, links, switches, route, wheel, heap, sim)
+
+
+@kernel
+def _sever_lane(
+    lane: int,
+    link: int,
+    at: int,
+    rows: Ints,
+    links: Ints,
+    switches: Ints,
+    route: Ints,
+    wheel: Ints,
+    heap: Ints,
+    sim: Ints,
+) -> None:
+    """What the failure of the link means for one of its lanes."""
+    links[lane, SEVERED] = sim[ISSUED]
+    if links[lane, PAUSED]:
+        links[lane, PAUSED_FOR] += at - links[lane, PAUSED_SINCE]
+    links[lane, PAUSED], links[lane, PAUSING] = DOWN, 0
+    if links[lane, BUFFER] > 0:
+        links[lane, CREDITS], links[lane, CREDIT_CALL] = links[lane, BUFFER] - links[lane, TAKEN], NO_CALL
+    links[lane, OWED] = _forget(links[lane, OWED], rows, sim)
+    row = links[lane, HEAD]
     if row < 0 or _waits_at_its_host(rows[row, HOP], link, route):
         return
     while row >= 0:
-        following, came_by, size = rows[row, NEXT], route[rows[row, HOP]], rows[row, SIZE]
+        following, came_over, size = rows[row, NEXT], route[rows[row, HOP]], rows[row, SIZE]
+        came_by = lane_of(came_over, row, rows, sim)
         recycle(row, rows, sim)
-        if came_by == link:  # a switch that cuts packets accounts for none
-            pass
-        elif links[came_by, BUFFER] > 0:
+        counted = came_over != link  # a switch that cuts packets counts none
+        if counted and links[came_by, BUFFER] > 0:
             links[came_by, TAKEN] -= size
             give_back(size, came_by, rows, links, wheel, heap, sim)
-        else:
+        elif counted and not (sim[EXEMPT] and came_by == came_over):
             _make_room(came_by, size, rows, links, switches, wheel, heap, sim)
         links[link, LOST] += 1
         row = following
-    links[link, HEAD], links[link, BACKLOG] = -1, 0
+    links[lane, HEAD], links[lane, BACKLOG] = -1, 0
 
 
 @kernel

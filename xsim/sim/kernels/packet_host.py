@@ -14,7 +14,9 @@ from xsim.sim.kernels.packet_columns import (
     ACKED,
     AT_RECEIVER,
     CAME,
+    CLASSES,
     CONTROLLED,
+    EXEMPT,
     FEEDBACK,
     FLOW,
     GAP,
@@ -25,8 +27,10 @@ from xsim.sim.kernels.packet_columns import (
     HEAD,
     HOP,
     INSIDE,
+    KEPT,
     KIND,
     KINDS,
+    LINKS,
     MARKED,
     MILESTONE,
     NACK,
@@ -46,6 +50,7 @@ from xsim.sim.kernels.packet_columns import (
     RETRY_SET,
     RETRY_TIME,
     SELECTIVE,
+    SERVED_LANE,
     SIZE,
     STATE,
     TRIES,
@@ -57,6 +62,7 @@ from xsim.sim.kernels.packet_columns import (
 from xsim.sim.kernels.packet_control import Law, advise, expect_reply
 from xsim.sim.kernels.packet_credit import may_send
 from xsim.sim.kernels.packet_flow import complete, settle
+from xsim.sim.kernels.packet_lane import lane_of
 from xsim.sim.kernels.packet_link import append, busy, transmit
 from xsim.sim.kernels.packet_port import prompt
 from xsim.sim.kernels.packet_pull import forget
@@ -107,18 +113,21 @@ def receive(
     if kind < 0:
         recycle(row, rows, sim)
         return
-    rows[row, KIND] = kind | (rows[row, KIND] & MARKED)
+    rows[row, KIND] = kind | (rows[row, KIND] & sim[KEPT])
     rows[row, NUMBER], rows[row, SIZE], rows[row, HOP] = wanted, sim[ACK_SIZE], flows[flow, WAY_BACK]
     out = route[flows[flow, WAY_BACK]]
+    lane = lane_of(out, row, rows, sim)
     if (
-        links[out, HEAD] < 0
-        and links[out, PAUSED] == 0
+        links[lane, HEAD] < 0
+        and links[lane, PAUSED] == 0
         and not busy(out, links, sim)
-        and may_send(sim[ACK_SIZE], out, rows, links, wheel, heap, sim)
+        and may_send(sim[ACK_SIZE], lane, rows, links, wheel, heap, sim)
     ):
+        if sim[CLASSES] and lane >= out + sim[EXEMPT] * sim[LINKS]:
+            links[out, SERVED_LANE] = (lane - out) // sim[LINKS]
         transmit(row, out, rows, links, wheel, heap, sim)
     else:
-        append(row, out, rows, links)
+        append(row, lane, rows, links)
         prompt(out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
 
 

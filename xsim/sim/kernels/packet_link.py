@@ -19,6 +19,7 @@ from xsim.sim.kernels.packet_columns import (
     BELOW,
     BUSY,
     BYTES,
+    CLASSES,
     DATA,
     DATA_SIZE,
     DATA_TIME,
@@ -68,6 +69,7 @@ from xsim.sim.kernels.packet_columns import (
     URGENT,
     URGENT_TAIL,
 )
+from xsim.sim.kernels.packet_lane import others_wait, queued_bytes
 
 __all__ = [
     "admit",
@@ -124,80 +126,81 @@ def transmit(row: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: In
     links[link, BUSY] += lasts
     schedule_numbered(row, free_at + links[link, DELAY], number + 1, rows, wheel, heap, sim)
     links[link, FREE_SET] = 0
-    if links[link, HEAD] >= 0 or links[link, FLOWS_HERE] > 0 or links[link, URGENT] >= 0:
+    waits = links[link, HEAD] >= 0 or links[link, FLOWS_HERE] > 0 or links[link, URGENT] >= 0
+    if waits or (sim[CLASSES] and others_wait(link, links, sim)):
         expect_free(link, rows, links, wheel, heap, sim)
 
 
 @kernel
-def append(row: int, link: int, rows: Ints, links: Ints) -> None:
-    """Put the packet at the end of the port's queue."""
+def append(row: int, lane: int, rows: Ints, links: Ints) -> None:
+    """Put the packet at the end of the lane's queue."""
     rows[row, NEXT] = -1
-    if links[link, HEAD] < 0:
-        links[link, HEAD] = row
+    if links[lane, HEAD] < 0:
+        links[lane, HEAD] = row
     else:
-        rows[links[link, TAIL], NEXT] = row
-    links[link, TAIL] = row
-    links[link, BACKLOG] += rows[row, SIZE]
+        rows[links[lane, TAIL], NEXT] = row
+    links[lane, TAIL] = row
+    links[lane, BACKLOG] += rows[row, SIZE]
 
 
 # --- switches ---
 
 
 @kernel
-def threshold(link: int, links: Ints, switches: Ints) -> int:
+def threshold(lane: int, links: Ints, switches: Ints) -> int:
     """Bytes beyond its reserve that the ingress port may hold: a share of what is free in the pool."""
-    switch = links[link, INTO]
-    return int((switches[switch, POOL] - switches[switch, SHARED]) >> links[link, SHIFT])
+    switch = links[lane, INTO]
+    return int((switches[switch, POOL] - switches[switch, SHARED]) >> links[lane, SHIFT])
 
 
 @kernel
-def _arrive(link: int, size: int, limit: int, links: Ints, switches: Ints, sim: Ints) -> None:
+def _arrive(lane: int, size: int, limit: int, links: Ints, switches: Ints, sim: Ints) -> None:
     """Account a packet to its ingress port: in the reserve, in the pool, else in the headroom."""
-    held = links[link, TAKEN] + size
+    held = links[lane, TAKEN] + size
     beyond = held - sim[RESERVE]
     if beyond > max(0, limit):
-        links[link, OVER] += size
+        links[lane, OVER] += size
     else:
-        links[link, TAKEN] = held
-        switches[links[link, INTO], SHARED] += max(0, min(size, beyond))
+        links[lane, TAKEN] = held
+        switches[links[lane, INTO], SHARED] += max(0, min(size, beyond))
 
 
 @kernel
 def admit(
-    row: int, link: int, limit: int, rows: Ints, links: Ints, switches: Ints, wheel: Ints, heap: Ints, sim: Ints
+    row: int, lane: int, limit: int, rows: Ints, links: Ints, switches: Ints, wheel: Ints, heap: Ints, sim: Ints
 ) -> bool:
-    """Take a packet into the memory of the switch, which may pause those who send over ``link``; False: it is lost."""
+    """Take a packet into the memory of the switch, which may pause those who send over ``lane``; False: it is lost."""
     size = rows[row, SIZE]
-    if size + links[link, OVER] > links[link, HEADROOM] and size + max(0, links[link, TAKEN] - sim[RESERVE]) > limit:
-        links[link, DROPS] += 1
+    if size + links[lane, OVER] > links[lane, HEADROOM] and size + max(0, links[lane, TAKEN] - sim[RESERVE]) > limit:
+        links[lane, DROPS] += 1
         recycle(row, rows, sim)
         return False
-    _arrive(link, size, limit, links, switches, sim)
-    if links[link, SIGNALS] and links[link, PAUSING] == 0:
-        over = links[link, OVER] > 0
-        if over or max(0, links[link, TAKEN] - sim[RESERVE]) >= threshold(link, links, switches):
-            links[link, PAUSING] = 1
-            links[link, PAUSES] += 1
-            signal(PAUSE, link, rows, links, wheel, heap, sim)
+    _arrive(lane, size, limit, links, switches, sim)
+    if links[lane, SIGNALS] and links[lane, PAUSING] == 0:
+        over = links[lane, OVER] > 0
+        if over or max(0, links[lane, TAKEN] - sim[RESERVE]) >= threshold(lane, links, switches):
+            links[lane, PAUSING] = 1
+            links[lane, PAUSES] += 1
+            signal(PAUSE, lane, rows, links, wheel, heap, sim)
     return True
 
 
 @kernel
-def depart(link: int, size: int, links: Ints, switches: Ints, sim: Ints) -> None:
+def depart(lane: int, size: int, links: Ints, switches: Ints, sim: Ints) -> None:
     """Take a packet from its ingress port: from the headroom first, then the pool, then the reserve."""
-    over = min(links[link, OVER], size)
-    links[link, OVER] -= over
+    over = min(links[lane, OVER], size)
+    links[lane, OVER] -= over
     size -= over
-    shared = max(0, min(size, links[link, TAKEN] - sim[RESERVE]))
-    switches[links[link, INTO], SHARED] -= shared
-    links[link, TAKEN] -= size
+    shared = max(0, min(size, links[lane, TAKEN] - sim[RESERVE]))
+    switches[links[lane, INTO], SHARED] -= shared
+    links[lane, TAKEN] -= size
 
 
 @kernel
-def signal(kind: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
-    """Tell the transmitter of ``link`` to pause or to resume, by a frame ahead of all others the other way."""
-    row, back = new_row(rows, sim), links[link, BACK]
-    rows[row, KIND], rows[row, FLOW], rows[row, SIZE] = kind, link, sim[PFC_SIZE]
+def signal(kind: int, lane: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
+    """Tell the transmitter of ``lane`` to pause or to resume, by a frame ahead of all others the other way."""
+    row, back = new_row(rows, sim), links[lane, BACK]
+    rows[row, KIND], rows[row, FLOW], rows[row, SIZE] = kind, lane, sim[PFC_SIZE]
     urge(row, back, rows, links, wheel, heap, sim)
 
 
@@ -217,15 +220,15 @@ def urge(row: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, 
 
 
 @kernel
-def mark(row: int, link: int, rows: Ints, links: Ints, chances: Floats) -> None:
-    """Congestion experienced, by the queue that the packet leaves behind."""
-    queued, low, high = links[link, BACKLOG], links[link, KMIN], links[link, KMAX]
+def mark(row: int, lane: int, link: int, rows: Ints, links: Ints, chances: Floats) -> None:
+    """Congestion experienced, by the queue of its lane that the packet leaves behind."""
+    queued, low, high = links[lane, BACKLOG], links[lane, KMIN], links[lane, KMAX]
     if queued > high or (
         queued > low and chance(link, links) < chances[link, PMAX] * (queued - low) / max(1, high - low)
     ):
         links[link, MARKS] += 1
-        if rows[row, KIND] == DATA:  # an acknowledgement has the mark that it echoes
-            rows[row, KIND] = DATA | MARKED
+        if rows[row, KIND] & KINDS == DATA:  # an acknowledgement has the mark that it echoes
+            rows[row, KIND] |= MARKED
 
 
 @kernel
@@ -236,6 +239,8 @@ def record(row: int, link: int, rows: Ints, links: Ints, seen: Ints, sim: Ints) 
         place = HOP_RECORDS + RECORD * count
         seen[row, place], seen[row, place + 1] = sim[NOW], links[link, BYTES]
         seen[row, place + 2], seen[row, place + 3] = links[link, BACKLOG], links[link, RATE]
+        if sim[CLASSES]:
+            seen[row, place + 2] = queued_bytes(link, links, sim)
         seen[row, HOPS_SEEN] = count + 1
 
 

@@ -12,7 +12,9 @@ from xsim.sim.kernels.packet_columns import (
     BACKLOG,
     BELOW,
     BUFFER,
+    CLASSES,
     DATA,
+    EXEMPT,
     FLOW,
     FLOW_RATE,
     FLOWS_AT,
@@ -23,7 +25,10 @@ from xsim.sim.kernels.packet_columns import (
     HOPS_SEEN,
     INSIDE,
     KIND,
+    LANE,
+    LANE_AT,
     LAST_SIZE,
+    LINKS,
     NEXT,
     NEXT_BYTE,
     NOW,
@@ -45,7 +50,9 @@ from xsim.sim.kernels.packet_columns import (
     SELECTIVE,
     SENT_AT,
     SERVED,
+    SERVED_LANE,
     SIZE,
+    STRICT,
     TAKEN,
     URGENT,
     WAY,
@@ -53,6 +60,7 @@ from xsim.sim.kernels.packet_columns import (
 )
 from xsim.sim.kernels.packet_control import expect_reply
 from xsim.sim.kernels.packet_credit import give_back, may_send
+from xsim.sim.kernels.packet_lane import lane_of, next_lane, others_wait
 from xsim.sim.kernels.packet_link import (
     admit,
     append,
@@ -95,29 +103,32 @@ def forward(
     sim: Ints,
 ) -> None:
     """A packet has come over ``link`` to a switch and goes on over ``out``."""
-    size, limit = rows[row, SIZE], threshold(link, links, switches)
+    came, lane = lane_of(link, row, rows, sim), lane_of(out, row, rows, sim)
+    size, limit = rows[row, SIZE], threshold(came, links, switches)
     if (
-        links[out, HEAD] < 0
+        links[lane, HEAD] < 0
         and links[out, URGENT] < 0
-        and links[out, PAUSED] == 0
-        and links[link, PAUSING] == 0
-        and links[link, OVER] == 0
-        and (links[link, BUFFER] > 0 or (links[link, TAKEN] + size <= sim[RESERVE] and size <= limit))
+        and links[lane, PAUSED] == 0
+        and links[came, PAUSING] == 0
+        and links[came, OVER] == 0
+        and (links[came, BUFFER] > 0 or (links[came, TAKEN] + size <= sim[RESERVE] and size <= limit))
         and not busy(out, links, sim)
-        and may_send(size, out, rows, links, wheel, heap, sim)
+        and may_send(size, lane, rows, links, wheel, heap, sim)
     ):  # it would come and go within the reserve of its port: nothing to account
-        if links[link, BUFFER] > 0:
-            give_back(size, link, rows, links, wheel, heap, sim)
+        if links[came, BUFFER] > 0:
+            give_back(size, came, rows, links, wheel, heap, sim)
         rows[row, HOP] += 1
+        if sim[CLASSES] and lane >= out + sim[EXEMPT] * sim[LINKS]:
+            links[out, SERVED_LANE] = (lane - out) // sim[LINKS]
         if sim[RECORDED]:
             record(row, out, rows, links, seen, sim)
         transmit(row, out, rows, links, wheel, heap, sim)
         return
-    if links[link, BUFFER] > 0:
-        links[link, TAKEN] += size
-    elif not admit(row, link, limit, rows, links, switches, wheel, heap, sim):
+    if links[came, BUFFER] > 0:
+        links[came, TAKEN] += size
+    elif not (sim[EXEMPT] and came == link) and not admit(row, came, limit, rows, links, switches, wheel, heap, sim):
         return
-    append(row, out, rows, links)
+    append(row, lane, rows, links)
     prompt(out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
 
 
@@ -140,7 +151,7 @@ def prompt(
     """Something has changed for what waits at the port: it sends now if it can, or when it becomes free."""
     if not busy(link, links, sim):
         serve(link, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
-    elif links[link, HEAD] >= 0 or links[link, FLOWS_HERE] > 0:
+    elif links[link, HEAD] >= 0 or links[link, FLOWS_HERE] > 0 or (sim[CLASSES] and others_wait(link, links, sim)):
         expect_free(link, rows, links, wheel, heap, sim)
 
 
@@ -160,30 +171,37 @@ def serve(
     heap: Ints,
     sim: Ints,
 ) -> None:
-    """Let an idle port send: pause frames first, then its queue, then its flows in turn."""
+    """Let an idle port send: pause frames first, then its queues, then its flows in turn."""
     row = links[link, URGENT]
     if row >= 0:
         links[link, URGENT] = rows[row, NEXT]
         transmit(row, link, rows, links, wheel, heap, sim)
         return
-    row = links[link, HEAD]
-    if row >= 0 and links[link, PAUSED] == 0:
-        if not may_send(rows[row, SIZE], link, rows, links, wheel, heap, sim):
-            return
-        links[link, HEAD] = rows[row, NEXT]
-        links[link, BACKLOG] -= rows[row, SIZE]
+    lane, row = link, links[link, HEAD]
+    if sim[CLASSES]:
+        lane = next_lane(link, rows, links, wheel, heap, sim)
+        row = links[lane, HEAD] if lane >= 0 else -1
+    elif row >= 0 and links[link, PAUSED]:
+        row = -1
+    elif row >= 0 and not may_send(rows[row, SIZE], link, rows, links, wheel, heap, sim):
+        return
+    if row >= 0:
+        links[lane, HEAD] = rows[row, NEXT]
+        links[lane, BACKLOG] -= rows[row, SIZE]
         if route[rows[row, HOP]] != link:
-            _leave(row, link, rows, links, chances, switches, seen, route, wheel, heap, sim)
+            _leave(row, lane, link, rows, links, chances, switches, seen, route, wheel, heap, sim)
         transmit(row, link, rows, links, wheel, heap, sim)
     elif links[link, FLOWS_HERE] > 0:
-        place = next_in_turn(link, links, flows, turns, sim)
+        place = next_in_turn(link, rows, links, flows, turns, wheel, heap, sim)
         if place >= 0:
             flow = turns[links[link, FLOWS_AT] + place]
             again = flows[flow, RESEND] if sim[QUEUE] else -1
             first = rows[again, NUMBER] if again >= 0 else flows[flow, NEXT_BYTE]
             payload = min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - first)
-            if may_send(payload + flows[flow, OVERHEAD], link, rows, links, wheel, heap, sim):
-                links[link, SERVED] = place
+            size = payload + flows[flow, OVERHEAD]
+            if sim[CLASSES] or may_send(size, link, rows, links, wheel, heap, sim):
+                at = link + (flows[flow, LANE] >> LANE_AT) * sim[LINKS] if sim[STRICT] else link
+                links[at, SERVED] = place
                 _send(flow, first, payload, link, rows, links, flows, seen, arrived, wheel, heap, sim)
         else:
             sleep(link, rows, links, flows, turns, wheel, heap, sim)
@@ -192,6 +210,7 @@ def serve(
 @kernel
 def _leave(
     row: int,
+    lane: int,
     link: int,
     rows: Ints,
     links: Ints,
@@ -204,14 +223,15 @@ def _leave(
     sim: Ints,
 ) -> None:
     """A packet leaves the buffer of a switch, which may let the port that it came by resume."""
-    came_by = route[rows[row, HOP]]
+    came_over = route[rows[row, HOP]]
+    came_by = lane_of(came_over, row, rows, sim)
     rows[row, HOP] += 1
     if links[came_by, BUFFER] > 0:
         links[came_by, TAKEN] -= rows[row, SIZE]
         give_back(rows[row, SIZE], came_by, rows, links, wheel, heap, sim)
-    else:
+    elif not (sim[EXEMPT] and came_by == came_over):
         depart(came_by, rows[row, SIZE], links, switches, sim)
-    mark(row, link, rows, links, chances)
+    mark(row, lane, link, rows, links, chances)
     if links[came_by, PAUSING] and links[came_by, OVER] == 0:
         shared = links[came_by, TAKEN] - sim[RESERVE]
         if shared <= 0 or shared + sim[RESUME_GAP] <= threshold(came_by, links, switches):
@@ -242,8 +262,8 @@ def _send(
     if row < 0:
         row = new_row(rows, sim)
         flows[flow, NEXT_BYTE] += payload
-    rows[row, KIND], rows[row, FLOW], rows[row, SIZE] = DATA, flow, size
-    rows[row, NUMBER] = first
+    rows[row, KIND] = DATA | flows[flow, LANE] if sim[CLASSES] else DATA
+    rows[row, FLOW], rows[row, SIZE], rows[row, NUMBER] = flow, size, first
     rows[row, HOP] = next_way(flow, flows) if sim[SELECTIVE] and flows[flow, WAYS] > 1 else flows[flow, WAY]
     if sim[SELECTIVE] and not flows[flow, INSIDE]:
         skip(flow, flows, arrived)

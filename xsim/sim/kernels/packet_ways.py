@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from xsim.sim.kernels.jit import kernel
 from xsim.sim.kernels.packet_columns import (
     APART,
-    BACKLOG,
     CARRIED,
     COUNT,
     DOWN,
@@ -25,6 +24,7 @@ from xsim.sim.kernels.packet_columns import (
     WAY,
     WAYS,
 )
+from xsim.sim.kernels.packet_lane import queued_bytes
 from xsim.sim.kernels.packet_link import chance, mixed_bits
 
 __all__ = ["carry", "next_way", "steer"]
@@ -55,7 +55,7 @@ def _common_divisor(one: int, other: int) -> int:
 
 
 @kernel
-def steer(row: int, link: int, rows: Ints, links: Ints, route: Ints, forks: Ints) -> int:
+def steer(row: int, link: int, rows: Ints, links: Ints, route: Ints, forks: Ints, sim: Ints) -> int:
     """The link by which the switch at the end of ``link`` sends the packet on.
 
     Of two ports drawn at random and the one that it chose last, that with the shortest queue (DRILL with d = 2 and
@@ -72,9 +72,9 @@ def steer(row: int, link: int, rows: Ints, links: Ints, route: Ints, forks: Ints
     if alike < count:
         other = int(chance(link, links) * (count - alike))
         other += alike if other >= leading else 0
-        shortest = _wait(route[after], links)
+        shortest = _wait(route[after], links, sim)
         for second in (other, forks[first, LATELY]):
-            wait = _wait(route[first + second * apart + 1], links)
+            wait = _wait(route[first + second * apart + 1], links, sim)
             if wait < shortest:
                 found, shortest = second, wait
         forks[first, LATELY] = found
@@ -83,7 +83,7 @@ def steer(row: int, link: int, rows: Ints, links: Ints, route: Ints, forks: Ints
 
 
 @kernel
-def _wait(link: int, links: Ints) -> float:
+def _wait(link: int, links: Ints, sim: Ints) -> float:
     """How long what waits at the port will take, in any unit.
 
     What is being sent does not count: flows that load their ports fully would each stay at the one that it has just
@@ -91,7 +91,7 @@ def _wait(link: int, links: Ints) -> float:
     """
     if links[link, PAUSED] == DOWN:
         return math.inf
-    return float(links[link, BACKLOG]) / float(links[link, RATE])
+    return float(queued_bytes(link, links, sim)) / float(links[link, RATE])
 
 
 @kernel

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
-from xsim.sim.contracts import Completion, Fault, Network, NetworkStats, no_faults
+from xsim.sim.contracts import Completion, Fault, Network, NetworkStats, Purpose, no_faults
 from xsim.sim.kernels.never import NEVER_PS
 from xsim.sim.traffic.alone import Alone
 from xsim.sim.traffic.compiled import Compiler
@@ -42,7 +42,7 @@ class _AnalyticNetwork:
         self._touched: dict[int, Instance] = {}
         self._runs: dict[int, Run] = {}
 
-    def submit(self, graph: TransferGraph) -> int:
+    def submit(self, graph: TransferGraph, purpose: Purpose = "collective") -> int:  # noqa: ARG002
         return self._ledger.submit(self._compile(graph)).handle
 
     def release(self, handle: int, party: int, at_ps: int) -> None:

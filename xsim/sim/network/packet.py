@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -13,12 +13,12 @@ from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.families import build, names
 from xsim.sim.asked import check_time
-from xsim.sim.contracts import Completion, CongestionControl, Fault, Network, NetworkStats
+from xsim.sim.contracts import Completion, CongestionControl, Fault, Network, NetworkStats, Purpose
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS
 from xsim.sim.packets.alone import Alone
 from xsim.sim.packets.fabric_wires import wires_of_fabric
 from xsim.sim.packets.instances import Instances
-from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.settings import MOST_CLASS, USUAL_CLASS, Settings
 from xsim.sim.packets.wires import Wires
 from xsim.sim.traffic.compiled import Compiled, Compiler
 from xsim.sim.traffic.ledger import Ledger
@@ -52,13 +52,19 @@ class Packet:
             send only what has room at the end of the link (InfiniBand). ``none``: packets are lost.
         credit_bytes: Of the buffer at the end of each link that works by credit; absent: just enough for its rate.
         retry_ps: Where packets are lost, a sender goes back after so long without progress.
+        collective_class, hand_over_class, sync_class, background_class: Traffic class, 1 to 7, of collectives within
+            stages, of what stages hand on, of gradient and parameter syncs, and of the traffic of others. At every link
+            each class has queues, pauses, credit and marks of its own.
+        class_order: Of classes that wait at one port. ``round_robin``: a packet of each in turn, as in the ns-3 model.
+            ``strict``: of the smaller number first.
+        ack_priority: Acknowledgements go before all classes, and not in that of their data.
         buffer_bytes: Shared memory of each switch; more where its ports alone would take more than half of it.
         congestion: The congestion control of all flows.
         fast_forward: Work out what streams go on to do once they have become steady. Where all repeats itself exactly,
             nothing changes by it; else, where nobody pauses anybody, a stream goes on at the rate at which it has
             arrived. It is not done where packets are lost or may overtake one another (``spray``, ``adaptive``, NDP),
-            where the congestion control has slowed a stream or looks at more than marks (HPCC, Swift), nor with
-            ``sample`` or faults.
+            where the congestion control has slowed a stream or looks at more than marks (HPCC, Swift), where there are
+            several classes, nor with ``sample`` or faults.
         reuse: Simulate a collective that is alone on its links once for all that are alike: of the same rows, on links
             of the same rates and delays, joined in the same way. No number changes by it. With a routing other than
             ``hash`` no two are alike.
@@ -75,6 +81,12 @@ class Packet:
     flow_control: Literal["pause", "credit", "none"] = "pause"
     credit_bytes: int | None = None
     retry_ps: int = 500_000_000
+    collective_class: int = USUAL_CLASS
+    hand_over_class: int = USUAL_CLASS
+    sync_class: int = USUAL_CLASS
+    background_class: int = USUAL_CLASS
+    class_order: Literal["round_robin", "strict"] = "round_robin"
+    ack_priority: bool = False
     buffer_bytes: int = 33_554_432  # 32 MiB
     congestion: CongestionControl = field(default_factory=partial(build, "congestion", {"name": "none"}))
     fast_forward: bool = True
@@ -88,6 +100,10 @@ class Packet:
         if not isinstance(self.congestion, CongestionControl):
             problem, fix = "it is no congestion control", f"build one of {', '.join(names('congestion'))}"
             raise SpecError("congestion", self.congestion, problem, fix)
+        for purpose, number in self._classes().items():
+            if not 1 <= number <= MOST_CLASS:
+                problem, fix = "traffic has no such class", f"choose 1 to {MOST_CLASS}"
+                raise SpecError(f"{purpose}_class", number, problem, fix)
         scale_up_bytes = self._settings(0, lossy=True).scale_up_bytes
         if self.credit_bytes is not None and self.credit_bytes < scale_up_bytes:
             problem, fix = "a packet of a scale-up fabric would never have room", f"choose at least {scale_up_bytes}"
@@ -95,7 +111,15 @@ class Packet:
 
     def open(self, fabric: Fabric, seed: int, faults: Sequence[Fault] = ()) -> Network:
         settings = self._settings(seed, lossy=bool(faults))
-        return _PacketNetwork(fabric, settings, faults, reuse=self.reuse and not self.exact)
+        return _PacketNetwork(fabric, settings, self._classes(), faults, reuse=self.reuse and not self.exact)
+
+    def _classes(self) -> Mapping[Purpose, int]:
+        return {
+            "collective": self.collective_class,
+            "hand_over": self.hand_over_class,
+            "sync": self.sync_class,
+            "background": self.background_class,
+        }
 
     def _settings(self, seed: int, *, lossy: bool = False) -> Settings:
         return Settings(
@@ -108,6 +132,9 @@ class Packet:
             credit_bytes=self.credit_bytes,
             retry_ps=self.retry_ps if lossy or self.flow_control == "none" else None,
             retries=UNTIRING if lossy else RETRIES,
+            classes=tuple(sorted({*self._classes().values()})),
+            class_order=self.class_order,
+            ack_priority=self.ack_priority,
             buffer_bytes=self.buffer_bytes,
             headroom_packets=HEADROOM_PACKETS,
             congestion=self.congestion,
@@ -121,26 +148,37 @@ class Packet:
 class _PacketNetwork:
     contends = True
 
-    def __init__(self, fabric: Fabric, settings: Settings, faults: Sequence[Fault], *, reuse: bool) -> None:
+    def __init__(
+        self,
+        fabric: Fabric,
+        settings: Settings,
+        classes: Mapping[Purpose, int],
+        faults: Sequence[Fault],
+        *,
+        reuse: bool,
+    ) -> None:
         self.foldable = settings.sample_ps is None and not faults and settings.routing == "hash"  # paths known ahead
         self._compile = Compiler(fabric)
         self._ledger = Ledger()
         wires = wires_of_fabric(fabric, settings)
-        self._alone = Alone(fabric, wires, settings, reuse=reuse)
+        self._alone = Alone(fabric, wires, replace(settings, classes=settings.classes[:1]), reuse=reuse)
         own = Wires(wires.links.copy(), wires.chances, wires.switches.copy())
         self._instances = Instances(fabric, settings, own, faults)
         self._opened: dict[int, int] = {}
+        self._classes, self._class_of = classes, dict[int, int]()
         self._repeats: Counter[Compiled] = Counter()
 
-    def submit(self, graph: TransferGraph) -> int:
-        return self._ledger.submit(self._compile(graph)).handle
+    def submit(self, graph: TransferGraph, purpose: Purpose = "collective") -> int:
+        handle = self._ledger.submit(self._compile(graph)).handle
+        self._class_of[handle] = self._classes[purpose]
+        return handle
 
     def release(self, handle: int, party: int, at_ps: int) -> None:
         instance = self._ledger.release(handle, party, at_ps)
         if instance is None:
             return
         if handle not in self._opened:
-            self._opened[handle] = self._instances.open(handle, instance.compiled)
+            self._opened[handle] = self._instances.open(handle, instance.compiled, self._class_of.pop(handle))
         self._instances.release(self._opened[handle], instance.compiled, party, at_ps)
 
     @property

@@ -149,7 +149,7 @@ class Alone:
             last_ps=last_ps if instances.next_ps == NEVER_PS else LONGEST_PS + 1,
             totals=instances.totals(),
             counts=instances.counts(),
-            drawn=not np.array_equal(dice, part.wires.links[:, k.DICE]),
+            drawn=not np.array_equal(dice, instances.dice()),
         )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels import packet_columns as k
+from xsim.sim.packets.lanes import lanes_of, ports_of
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.tables import Growing
 from xsim.sim.packets.wires import Wires, below_of
@@ -23,7 +24,7 @@ class Engine:
     """One simulation; columns of all tables in ``packet_columns``.
 
     Attributes:
-        links, chances, switches: The wires.
+        links, chances, switches: The wires, with the lanes of all classes.
         flows, memory: Flows, and what the congestion control knows of each.
         arrived: What both ends keep of packets that overtake others; whoever adds flows makes room in it.
         forks: Where ways part, if switches choose; as long as ``route`` then.
@@ -52,14 +53,14 @@ class Engine:
         self._run, self._law = run, compiled(control.law or _idle)
         self.control = control
         self._knobs = np.array(control.knobs(10**12 // settings.tick_ps, settings.payload_bytes), dtype=np.float64)
-        self.links, self.chances, self.switches = wires.links, wires.chances, wires.switches
+        self.links, self.chances, self.switches = lanes_of(wires.links, settings), wires.chances, wires.switches
         self.flows, self.memory = flows, memory
         self.route, self.turns, self.members = route, turns, members
         self.forks: Ints = np.zeros((0, k.FORK_COLUMNS), dtype=np.int64)
         self.arrived: Ints = np.zeros(0, dtype=np.int64)
         self.ended: Ints = np.zeros(0, dtype=np.int64)
         self.log: Ints = np.zeros(0, dtype=np.int64)
-        self.sim = _sim(settings, width)
+        self.sim = _sim(settings, width, len(wires.links))
         self.wheel = np.zeros(k.WHEEL, dtype=np.int64)
         self.wheel[: k.BUCKETS] = -1
         self._rows = Growing(k.ROW_COLUMNS)
@@ -70,6 +71,10 @@ class Engine:
         self.heap: Ints = np.zeros((3, 0), dtype=np.int64)
         self.sim[k.ROWS_FREE] = -1
         self.followed()
+
+    def ports(self) -> Ints:
+        """The links alone, with what all of their lanes have counted; not to be changed."""
+        return ports_of(self.links, int(self.sim[k.LINKS]))
 
     def followed(self) -> None:
         """Make room for what one event may cause, now that there are these flows."""
@@ -179,8 +184,9 @@ def _wider(table: Ints, columns: int) -> Ints:
     return wider
 
 
-def _sim(settings: Settings, width: int) -> Ints:
+def _sim(settings: Settings, width: int, links: int) -> Ints:
     control, tick_ps = settings.congestion, settings.tick_ps
+    lanes = len(settings.lanes)
     follows = settings.windowed and settings.window != "bdp"
     sim = np.zeros(k.SIM_COLUMNS, dtype=np.int64)
     for column, value in {
@@ -206,6 +212,11 @@ def _sim(settings: Settings, width: int) -> Ints:
         k.RECORDED: control.records,
         k.REPACED: control.repaces,
         k.WINDOW_FOLLOWS: follows,
+        k.CLASSES: lanes - 1,
+        k.LINKS: links,
+        k.STRICT: settings.class_order == "strict" and lanes > 1,
+        k.EXEMPT: settings.exempts,
+        k.KEPT: k.MARKED if settings.ack_priority else k.MARKED | k.LANES,
     }.items():
         sim[column] = value
     return sim

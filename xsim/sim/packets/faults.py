@@ -99,8 +99,9 @@ class Breaking(Engine):
                 self._sever(link, change.tick)
             elif not now:
                 del self.down[link]
-                self.links[link, [k.PAUSED, k.PAUSED_SINCE]] = 1, change.tick
-                self.post(k.RESUME, np.array([link]), np.array([change.tick]))
+                lanes = np.arange(link, len(self.links), self.sim[k.LINKS])
+                self.links[lanes[:, None], [k.PAUSED, k.PAUSED_SINCE]] = 1, change.tick
+                self.post(k.RESUME, lanes, np.full(len(lanes), change.tick))
 
     def _sever(self, link: int, tick: int) -> None:
         from xsim.sim.kernels.packet_fault import sever

@@ -27,6 +27,7 @@ class Flows:
         ways, ways_of: Sets of paths that are as good, all with the same first link, and the set of each flow; needed
             where ``Settings.routing`` is not ``hash``.
         number: What each is called in messages; None: by its place.
+        classes: The traffic class of each, 0 to 7; empty: they all have that of the settings.
     """
 
     src: Ints
@@ -41,6 +42,7 @@ class Flows:
     ways: Sequence[tuple[tuple[int, ...], ...]] = ()
     ways_of: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     number: Ints | None = None
+    classes: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def names(self, places: Ints) -> tuple[int, ...]:
         """What the flows at these places are called."""

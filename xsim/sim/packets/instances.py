@@ -18,6 +18,7 @@ from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.fabric_ways import FabricWays
 from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP
 from xsim.sim.packets.faults import Breaking, changes_of
+from xsim.sim.packets.lanes import lane_bits
 from xsim.sim.packets.reorder import make_room
 from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
@@ -66,8 +67,8 @@ class Instances:
         self._durations: Counter[int] = Counter()
         self.next_ps = NEVER_PS
 
-    def open(self, handle: int, compiled: Compiled) -> int:
-        """Add a graph, nothing released; its first slot."""
+    def open(self, handle: int, compiled: Compiled, traffic_class: int | None = None) -> int:
+        """Add a graph, nothing released, in the first class if none is said; its first slot."""
         engine, base, rows = self._engine, self._used, compiled.graph.rows
         self._used += rows + compiled.parties
         if self._used > len(engine.flows):
@@ -77,6 +78,8 @@ class Instances:
             engine.ended = np.zeros(len(engine.flows), dtype=np.int64)
         block = engine.flows[base : self._used]
         block[:] = self._block(base, compiled)
+        number = self._settings.classes[0] if traffic_class is None else traffic_class
+        block[:rows, k.LANE] = lane_bits(self._settings, np.array(number))
         self._let_in(engine.route[block[:rows, k.WAY]])
         self._size_packets(block[:rows], compiled)
         self._tell_control(base, compiled)
@@ -120,8 +123,9 @@ class Instances:
         """Everything so far: bytes of transfers that are complete, links as busy as they have sent."""
         self._empty_log()
         totals = Totals(len(self._fabric.links))
-        totals.link_bytes += self._engine.links[:, k.CARRIED]
-        totals.link_busy_ps += self._engine.links[:, k.BUSY]
+        links = self._engine.ports()
+        totals.link_bytes += links[:, k.CARRIED]
+        totals.link_busy_ps += links[:, k.BUSY]
         totals.flows.update(self._durations)
         return totals
 
@@ -130,7 +134,11 @@ class Instances:
         flows = self._engine.flows[: self._used]
         row = flows[:, k.ROUNDS] > 0  # and no party, which has no way
         first = self._engine.route[flows[row, k.WAY]]
-        return counts_of(self._engine.links, first, flows[row, k.GO_BACKS], self._settings.tick_ps)
+        return counts_of(self._engine.ports(), first, flows[row, k.GO_BACKS], self._settings.tick_ps)
+
+    def dice(self) -> Ints:
+        """Where each link is in its sequence of chances."""
+        return self._engine.ports()[:, k.DICE]
 
     def samples(self) -> LinkSamples | None:
         """The links over time, so far."""
@@ -150,7 +158,7 @@ class Instances:
         ways = flows[flows[:, k.STATE] == k.UNDER_WAY, k.WAY].tolist()
         ends = [(self._name(route[way]), self._name(route[way + np.argmax(route[way:] < 0) - 1])) for way in ways]
         shown = [f"{first.partition(' -> ')[0]} -> {last.rpartition(' -> ')[2]}" for first, last in ends]
-        problem, fix = reason(self._engine.links, self._name)
+        problem, fix = reason(self._engine.links, self._name, len(self._fabric.links))
         return SpecError("network", "packet", f"transfers {listed(shown)} cannot end: {problem}", fix)
 
     def _gave_up(self) -> SpecError:
@@ -222,7 +230,7 @@ class Instances:
         for port in np.flatnonzero(engine.links[:, k.FLOWS_HERE]).tolist():
             old, count = engine.links[port, k.FLOWS_AT], engine.links[port, k.FLOWS_HERE]
             turns[first[port] : first[port] + count] = engine.turns[old : old + count]
-        engine.turns, engine.links[:, k.FLOWS_AT], self._capacity = turns, first, capacity
+        engine.turns, engine.links[: len(first), k.FLOWS_AT], self._capacity = turns, first, capacity
 
     def _size_packets(self, flows: Ints, compiled: Compiled) -> None:
         """What the packets of these flows are like, by the links of their ways."""

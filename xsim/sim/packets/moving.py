@@ -44,6 +44,7 @@ FLOW_KEPT = (
     *(k.SRC_PARTY, k.DST_PARTY, k.EXTRA, k.IN_TURN, k.FULL_PAYLOAD, k.OVERHEAD, k.INSIDE),
     *(k.BASE, k.ARRIVED, k.WORDS, k.MISSING, k.COMING, k.TO_ASK, k.NEXT_ASKED, k.ALLOWED),
     *(k.RESEND, k.RESEND_LAST, k.FIRST_PACKETS, k.WAYS, k.STRIDE, k.SPRAYED, k.STRAY),
+    k.LANE,
 )
 # Of a link: what its flows add to; what pauses add to; instants; numbers of events; rows, seen with the events; what a
 # steady link may go to and fro between; all else.
@@ -57,6 +58,7 @@ LINK_KEPT = (
     *(k.DELAY, k.DATA_TIME, k.ACK_TIME, k.FLOWS_HERE, k.RATE, k.INTO, k.SHIFT, k.HEADROOM, k.BACK),
     *(k.KMIN, k.KMAX, k.DICE, k.MARKS, k.FLOWS_AT, k.CARRIED, k.DROPS, k.LOST),
     *(k.DATA_SIZE, k.BUFFER, k.SIGNALS, k.ASKING, k.ASKING_LAST, k.ASK_AT, k.CUTS, k.SEVERED),
+    k.SERVED_LANE,
 )
 FLOW_COLUMNS = (*FLOW_STREAM, *FLOW_INSTANTS, *FLOW_NUMBERS, *FLOW_KEPT)
 LINK_COLUMNS = (*LINK_CARRIED, *LINK_PAUSED, *LINK_INSTANTS, *LINK_NUMBERS, *LINK_ROWS, *LINK_SWAYS, *LINK_KEPT)
@@ -66,11 +68,12 @@ SIM_COLUMNS = (
     *(k.NOW, k.TURN, k.ISSUED, k.CURSOR, k.LEFT, k.HEAPED, k.ROWS_FREE, k.ROWS_LEFT, k.EVENTS, k.UNFINISHED),
     *(k.MARGIN, k.WIDTH, k.SCALE, k.ACK_SIZE, k.PFC_SIZE, k.ACK_EVERY, k.RESERVE, k.RESUME_GAP, k.GAP_TIME),
     *(k.AT_RECEIVER, k.CONTROLLED, k.RECORDED, k.WINDOW_FOLLOWS, k.REPACED, k.BELOW, k.RETRY_TIME, k.RETRIES),
-    *(k.GAVE_UP, k.ENDED, k.LOGGED, k.ALARMS, k.ALARMED_AT),
+    *(k.GAVE_UP, k.ENDED, k.LOGGED, k.ALARMS, k.ALARMED_AT, k.LINKS, k.KEPT),
 )
 # Of ``sim``, what nobody knows how to move: packets that overtake one another leave marks in a table of their own,
-# receivers that ask for packets keep lists, and switches that choose know what they chose.
-NOT_MOVED = (k.SELECTIVE, k.QUEUE, k.ADAPTIVE)
+# receivers that ask for packets keep lists, switches that choose know what they chose, and links have as many queues as
+# there are classes.
+NOT_MOVED = (k.SELECTIVE, k.QUEUE, k.ADAPTIVE, k.CLASSES, k.STRICT, k.EXEMPT)
 PACKETS = (k.DATA, k.ACK)
 OF_PORTS = (k.FREE, k.WAKE, k.PAUSE, k.RESUME, k.CREDIT)
 UNSET_FREE, OWED_CREDIT = k.KINDS + 1, k.KINDS + 2  # stand for what comes and is no event

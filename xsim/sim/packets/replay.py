@@ -19,6 +19,7 @@ from xsim.sim.kernels.never import NEVER_PS
 from xsim.sim.packets.counts import counts_of
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.flows import Flows
+from xsim.sim.packets.lanes import lane_bits
 from xsim.sim.packets.reorder import make_room
 from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
@@ -76,6 +77,8 @@ def replay(
     """
     tick_ps = settings.tick_ps
     flows = _routed(flows, settings)
+    if len(flows.classes):
+        settings = replace(settings, classes=tuple(np.unique(flows.classes).tolist()))
     wires = wires_of(graph, settings, mute)
     table, route, turns, members = _flow_tables(flows, wires.links, settings)
     memory = _memory(flows, table, wires.links, settings)
@@ -87,12 +90,12 @@ def replay(
     starts = starts[np.argsort(flows.start_ps[starts], kind="stable")]
     engine.sim[k.UNFINISHED] = len(table)
     engine.post(k.START, starts, flows.start_ps[starts] // tick_ps)
-    sampler = Sampler(settings.sample_ps, tick_ps, len(engine.links))
+    sampler = Sampler(settings.sample_ps, tick_ps, len(wires.links))
     answer = _to_the_end(engine, sampler, tick_ps, watch)
     if answer == k.LOST_HOPE:
         raise _gave_up(int(engine.sim[k.GAVE_UP]), flows, table, settings)
     if engine.sim[k.UNFINISHED]:
-        raise _stuck(graph, flows, table, wires.links)
+        raise _stuck(graph, flows, table, engine.links)
     engine.check_empty()
     return _outcome(engine, tick_ps, sampler.found(engine))
 
@@ -146,7 +149,7 @@ def _to_the_end(engine: Engine, sampler: Sampler, tick_ps: int, watch: Watch | N
 
 
 def _outcome(engine: Engine, tick_ps: int, samples: LinkSamples | None) -> Outcome:
-    flows, links = engine.flows, engine.links
+    flows, links = engine.flows, engine.ports()
     starts_at = engine.route[flows[:, k.WAY]]
     return Outcome(
         start_ps=flows[:, k.BEGAN] * tick_ps,
@@ -170,7 +173,7 @@ def _gave_up(row: int, flows: Flows, table: Ints, settings: Settings) -> SpecErr
 def _stuck(graph: Graph, flows: Flows, table: Ints, links: Ints) -> SpecError:
     """Nothing is under way any more, and flows are unfinished."""
     unfinished = np.flatnonzero((table[:, k.BEGAN] >= 0) & (table[:, k.STATE] != k.FINISHED))
-    return SpecError("flows", flows.names(unfinished), *reason(links, graph.link_name))
+    return SpecError("flows", flows.names(unfinished), *reason(links, graph.link_name, 2 * len(graph.cables)))
 
 
 def _memory(flows: Flows, table: Ints, links: Ints, settings: Settings) -> Floats:
@@ -215,6 +218,8 @@ def _flow_tables(flows: Flows, links: Ints, settings: Settings) -> tuple[Ints, I
     table[:, k.CYCLE] = np.arange(count)
     table[:, [k.CYCLE_LEN, k.ROUNDS]] = 1
     table[:, [k.SRC_PARTY, k.DST_PARTY]] = -1
+    if len(flows.classes):
+        table[:, k.LANE] = lane_bits(settings, flows.classes)
     there, back = np.diff(flows.path_ptr), np.diff(flows.back_ptr)
     ends = np.cumsum(there + back + 2)
     table[:, k.WAY] = ends - (there + back + 2)

@@ -41,7 +41,7 @@ class Sampler:
             answer = engine.run(min(until, self.due))
             if answer != k.LATER or until < self.due or engine.sim[k.ENDED]:
                 return answer
-            self._look(engine.links)
+            self._look(engine.ports())
         return engine.run(until)
 
     def found(self, engine: Engine) -> LinkSamples | None:
@@ -49,8 +49,9 @@ class Sampler:
         if not self._interval:
             return None
         table = self._table[:, : self._rows]
-        if (engine.links[:, k.BYTES] != self._sent).any():
-            table = np.concatenate((table, self._seen(engine.links)), axis=1)
+        links = engine.ports()
+        if (links[:, k.BYTES] != self._sent).any():
+            table = np.concatenate((table, self._seen(links)), axis=1)
         tick, link, queued, sent = table
         return LinkSamples(self._interval * self._tick_ps, tick * self._tick_ps, link, queued, sent)
 
@@ -80,6 +81,6 @@ class Sampler:
 
     def _pass_over(self, engine: Engine) -> None:
         """Leave out looks before the next event, if they would see nothing."""
-        if self._shown.any() or (engine.links[:, k.BYTES] != self._sent).any():
+        if self._shown.any() or (engine.links[: len(self._sent), k.BYTES] != self._sent).any():
             return
         self.due = max(self.due, -(-engine.next_tick() // self._interval) * self._interval)

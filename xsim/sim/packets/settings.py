@@ -15,11 +15,13 @@ from xsim.sim.marking import Marking, marking_at
 __all__ = ["FLOW_CONTROLS", "MOST_AHEAD", "Settings"]
 
 FLOW_CONTROLS = ("pause", "credit", "none")
+CLASS_ORDERS = ("round_robin", "strict")
 ROUTINGS = ("hash", "round_robin", "rail", "spray", "adaptive")
 
 REPLY_SAVES_BYTES = 2  # an acknowledgement's header is so much shorter than that of data
 MOST_AHEAD = 4096  # packets, two bits each of every flow that sends so many
 MOST = 1 << 50
+USUAL_CLASS, MOST_CLASS = 3, 7
 OF_PACKETS = ("header_bytes", "scale_up_header_bytes", "ack_bytes", "pfc_bytes", "headroom", "headroom_packets")
 LIMITED = (
     *OF_PACKETS,
@@ -71,6 +73,12 @@ class Settings:
             itself; a sender goes back after ``retry_ps`` only, sends again what is not acknowledged, and has no more
             under way than ``MOST_AHEAD`` packets from the first of those on. ``auto``: ``selective`` if the packets of
             a flow take several paths, else ``in_order``.
+        classes: Numbers of the traffic classes that flows have, 0 to 7. Each has queues, pauses, credit, marks and
+            thresholds of its own.
+        class_order: Which is served where several wait. ``round_robin``, as the ns-3 model: at switches class 0 before
+            all others, neither counted in their memory nor paused or marked, and the others in turn, a packet each; at
+            hosts flows in turn. ``strict``: everywhere the smaller number first, and all are counted alike.
+        ack_priority: Acknowledgements are in class 0, and not in that of their flow.
         nack_interval_ps: A receiver asks for the same missing byte not more often than this.
         retry_ps: A sender goes back to what is not acknowledged after so long without progress. None: never, as in the
             ns-3 model: if the last packet of a flow is lost, that is an error.
@@ -100,6 +108,9 @@ class Settings:
     window: Literal["auto", "none", "bdp", "follows", "path"] = "auto"
     routing: Literal["hash", "round_robin", "rail", "spray", "adaptive"] = "hash"
     receiver: Literal["auto", "in_order", "selective"] = "auto"
+    classes: tuple[int, ...] = (USUAL_CLASS,)
+    class_order: Literal["round_robin", "strict"] = "round_robin"
+    ack_priority: bool = False
     nack_interval_ps: int = 500_000_000
     retry_ps: int | None = None
     retries: int = 7
@@ -138,6 +149,7 @@ class Settings:
                 )
         self._check_memory()
         self._check_routing()
+        self._check_classes()
 
     def _check_memory(self) -> None:
         if self.flow_control not in FLOW_CONTROLS:
@@ -164,6 +176,29 @@ class Settings:
         if self.scatters and isinstance(self.congestion, Hpcc):
             problem = "HPCC compares what the packets of a flow have seen on one way"
             raise SpecError("routing", self.routing, problem, "choose another congestion control, or hash")
+
+    def _check_classes(self) -> None:
+        if self.class_order not in CLASS_ORDERS:
+            problem, fix = "classes are served in no such order", f"choose one of {', '.join(CLASS_ORDERS)}"
+            raise SpecError("class_order", self.class_order, problem, fix)
+        if not self.classes or not {*self.classes} <= {*range(MOST_CLASS + 1)}:
+            raise SpecError("classes", self.classes, "there are no such classes", f"choose among 0 to {MOST_CLASS}")
+        if self.congestion.asking and len(self.lanes) > 1:
+            problem = "switches that cut packets know no classes: all but data goes first"
+            field, value = ("ack_priority", True) if self.ack_priority else ("classes", self.classes)
+            raise SpecError(field, value, problem, "choose another congestion control, or leave it out")
+
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """The classes in their order, that of acknowledgements among them; there are others if one is exempt."""
+        found = {*self.classes, *((0,) if self.ack_priority else ())}
+        alone = self.class_order == "round_robin" and found == {0}
+        return tuple(sorted(found | {USUAL_CLASS} if alone else found))
+
+    @property
+    def exempts(self) -> bool:
+        """Whether class 0 is in use, and beyond the memory of switches."""
+        return self.class_order == "round_robin" and 0 in self.lanes
 
     @property
     def windowed(self) -> bool:

@@ -292,7 +292,8 @@ def _same(before: Sequence[Table], after: Sequence[Table]) -> bool:
 def engine_for(settings: Settings) -> type[Engine]:
     """What simulates packets with these settings.
 
-    Samples, laws that nobody can move, ways that are drawn, and buffers that overflow take every packet.
+    Samples, laws that nobody can move, ways that are drawn, overflowing buffers and several classes take every packet.
     """
-    movable = settings.congestion.positions is not None and not settings.scatters and settings.flow_control != "none"
+    movable = settings.congestion.positions is not None and not settings.scatters and len(settings.lanes) == 1
+    movable = movable and settings.flow_control != "none"
     return Skipper if settings.fast_forward and settings.sample_ps is None and movable else Engine

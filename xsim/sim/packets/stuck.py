@@ -18,12 +18,13 @@ MORE_MEMORY = "give switches more memory, network.{option}, or take ways without
 GO_BACK = "set network.retry_ps, so that senders go back by themselves"
 
 
-def reason(links: Ints, name: Callable[[int], str]) -> tuple[str, str]:
+def reason(links: Ints, name: Callable[[int], str], count: int) -> tuple[str, str]:
     """What is wrong where nothing is under way any more and flows are unfinished, and how to mend it.
 
     Args:
         links: The kernel's table.
         name: Of a link, for people.
+        count: Of links, each of which may have several lanes.
     """
     held = (
         ("paused", links[:, k.PAUSED] == 1, "buffer_bytes"),
@@ -32,10 +33,10 @@ def reason(links: Ints, name: Callable[[int], str]) -> tuple[str, str]:
     for what, which, option in held:
         if which.any():
             waiting = np.flatnonzero(which).tolist()
-            queues = listed([f"{name(link)} ({links[link, k.BACKLOG]} bytes queued)" for link in waiting])
+            queues = listed([f"{name(link % count)} ({links[link, k.BACKLOG]} bytes queued)" for link in waiting])
             return f"packets wait for one another: {what} for good are {queues}", MORE_MEMORY.format(option=option)
     losing = np.flatnonzero(links[:, k.LOST] + links[:, k.DROPS])
-    where = listed([name(link) for link in losing.tolist()])
+    where = listed([name(link) for link in dict.fromkeys((losing % count).tolist())])
     return f"packets were lost that nobody asks for again, on {where}", GO_BACK
 
 
