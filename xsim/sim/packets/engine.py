@@ -70,6 +70,10 @@ class Engine:
         self.heap: Ints = np.zeros((3, 0), dtype=np.int64)
         self.sim[k.ROWS_FREE] = -1
         self.followed()
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """What an engine of another kind has besides."""
 
     def followed(self) -> None:
         """Make room for what one event may cause, now that there are these flows."""
