@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.account_checker import check_account
-from tests.packet_checker import checked_totals
+from tests.packet_checker import checked_retire, checked_totals
 from xsim.account import Account, account
 from xsim.plan.workload import Workload
 from xsim.sim.timeline import Timeline
@@ -44,5 +44,6 @@ def every_run_is_checked() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("xsim.experiment.account", checked)
         patch.setattr("xsim.sim.packets.instances.Instances.totals", checked_totals)
+        patch.setattr("xsim.sim.packets.instances.Instances._retire", checked_retire)
         patch.setenv("PYTHONPATH", str(Path(__file__).parent / "checked"), prepend=os.pathsep)
         yield

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import NEVER_PS
@@ -14,9 +16,26 @@ from xsim.sim.packets.instances import Instances
 from xsim.sim.packets.tables import Growing
 from xsim.sim.traffic.tally import Totals
 
-__all__ = ["checked_totals", "totals"]
+__all__ = ["checked_retire", "checked_totals", "retire", "totals"]
 
-totals = Instances.totals  # without a look
+totals, retire = Instances.totals, Instances._retire  # without a look
+_carried_before: WeakKeyDictionary[Instances, NDArray[np.int64]] = WeakKeyDictionary()
+
+
+def checked_retire(instances: Instances, base: int) -> None:
+    """What ``Instances._retire`` does, noting what the flows have carried that are forgotten with it."""
+    before = _carried_before.setdefault(instances, np.zeros(len(instances._engine.ports()), dtype=np.int64))
+    before += _carried(instances._engine, instances._slots.flows(base))
+    retire(instances, base)
+
+
+def _carried(engine: Engine, flows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bytes per link that these flows have to carry by now."""
+    carried = np.zeros(len(engine.ports()), dtype=np.int64)
+    for flow in flows[(flows[:, k.CYCLE_LEN] > 0) & (flows[:, k.POSTED] > 0)]:
+        way = engine.route[flow[k.WAY] :]
+        carried[way[: np.argmax(way < 0)]] += flow[k.POSTED]
+    return carried
 
 
 def checked_totals(instances: Instances) -> Totals:
@@ -28,8 +47,8 @@ def checked_totals(instances: Instances) -> Totals:
     Raises:
         AssertionError: Something is left over, or missing.
     """
-    engine, used = instances._engine, instances._used
-    flows = engine.flows[:used]
+    engine = instances._engine
+    flows = engine.flows
     rows = flows[:, k.CYCLE_LEN] > 0
     if (flows[rows, k.DONE] >= flows[rows, k.ROUNDS]).all():
         rest = _copied(engine)
@@ -38,10 +57,7 @@ def checked_totals(instances: Instances) -> Totals:
         rest.check_empty()
         assert rest.sim[k.UNFINISHED] == 0, "a transfer waits for acknowledgements that do not come"
         links = engine.ports()
-        carried = np.zeros(len(links), dtype=np.int64)
-        for flow in flows[rows & (flows[:, k.POSTED] > 0)]:
-            way = engine.route[flow[k.WAY] :]
-            carried[way[: np.argmax(way < 0)]] += flow[k.POSTED]
+        carried = _carried(engine, flows) + _carried_before.get(instances, 0)
         if instances._settings.scatters or isinstance(engine, Breaking):  # then by several ways, as long as one another
             assert carried.sum() == links[:, k.CARRIED].sum(), "the links have not carried what was sent"
         else:

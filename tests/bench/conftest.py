@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.packet_checker import totals
+from tests.packet_checker import retire, totals
 from xsim.account import account
 
 
@@ -17,5 +17,6 @@ def unchecked(every_run_is_checked: None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("xsim.experiment.account", account)
         patch.setattr("xsim.sim.packets.instances.Instances.totals", totals)
+        patch.setattr("xsim.sim.packets.instances.Instances._retire", retire)
         patch.setenv("PYTHONPATH", os.environ["PYTHONPATH"].partition(os.pathsep)[2])
         yield

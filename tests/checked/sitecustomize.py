@@ -49,7 +49,8 @@ def _check_accounts(module: ModuleType) -> None:
 
 
 def _check_packets(module: ModuleType) -> None:
-    module.__dict__["Instances"].totals = _tests("packet_checker").checked_totals
+    instances, checker = module.__dict__["Instances"], _tests("packet_checker")
+    instances.totals, instances._retire = checker.checked_totals, checker.checked_retire
 
 
 _CHECKS = {"xsim.experiment": _check_accounts, "xsim.sim.packets.instances": _check_packets}

@@ -22,9 +22,17 @@ from xsim.sim.kernels.packet_columns import (
     WIDTH,
 )
 
-__all__ = ["enter", "pending", "promised", "queued"]
+__all__ = ["enter", "pending", "pick", "promised", "queued"]
 
 Ints = NDArray[np.int64]
+
+
+@kernel
+def pick(table: Ints, columns: Ints, found: Ints) -> None:
+    """Put these columns of all rows of ``table`` into ``found``."""
+    for row in range(len(table)):
+        for place in range(len(columns)):
+            found[row, place] = table[row, columns[place]]
 
 
 @kernel

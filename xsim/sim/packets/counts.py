@@ -8,15 +8,18 @@ from numpy.typing import NDArray
 from xsim.sim.contracts import LinkCounts
 from xsim.sim.kernels import packet_columns as k
 
-__all__ = ["counts_of"]
+__all__ = ["add_back", "counts_of"]
 
 Ints = NDArray[np.int64]
 
 
-def counts_of(links: Ints, first: Ints, go_backs: Ints, tick_ps: int) -> LinkCounts:
-    """What the links have counted, and of flows that begin at ``first``, -1 for nowhere, how often they went back."""
-    back: Ints = np.zeros(len(links), dtype=np.int64)
+def add_back(back: Ints, first: Ints, go_backs: Ints) -> None:
+    """Add, per link, how often flows that begin at ``first``, -1 for nowhere, went back."""
     np.add.at(back, first[first >= 0], go_backs[first >= 0])
+
+
+def counts_of(links: Ints, back: Ints, tick_ps: int) -> LinkCounts:
+    """What the links have counted, and per link how often the flows that begin there went ``back``."""
     return LinkCounts(
         sent_bytes=links[:, k.BYTES].copy(),
         packets=links[:, k.PACKETS].copy(),

@@ -71,6 +71,10 @@ class Engine:
         self.heap: Ints = np.zeros((3, 0), dtype=np.int64)
         self.sim[k.ROWS_FREE] = -1
         self.followed()
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """What an engine of another kind has besides."""
 
     def ports(self) -> Ints:
         """The links alone, with what all of their lanes have counted; not to be changed."""

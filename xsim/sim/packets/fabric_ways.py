@@ -44,7 +44,7 @@ class FabricWays:
         self._fabric, self._settings = fabric, settings
         self._blocks = Blocks(settings, 0)
         self._turns, self._earlier = Counter[int](), Counter[tuple[int, int]]()
-        self._given: list[tuple[int, list[_Rule]]] = []
+        self._given: dict[int, list[_Rule]] = {}  # per first slot
         self.down: frozenset[int] = frozenset()
         self.mends, self.now_ps = False, 0
 
@@ -55,12 +55,16 @@ class FabricWays:
         there = [taken(self._block(rule), self._seed(rule.src, rule.dst), self._settings) for rule in rules]
         flows[:, [k.WAY, k.STRIDE, k.WAYS, k.STRAY]] = np.array(there, dtype=np.int64).reshape(-1, 4)
         flows[:, k.WAY_BACK] = [self._block(_Rule(rule.dst, rule.src, None)).at for rule in rules]
-        self._given.append((base, rules))
+        self._given[base] = rules
         return self._blocks.added()
+
+    def forget(self, base: int) -> None:
+        """What was given the flows from ``base`` on has ended."""
+        del self._given[base]
 
     def give_again(self, flows: Ints) -> tuple[Ints, Ints]:
         """Enter the ways of all that has not finished anew, now that other links work; what is to be added."""
-        for base, rules in self._given:
+        for base, rules in self._given.items():
             for slot, rule in enumerate(rules, base):
                 if flows[slot, k.STATE] != k.FINISHED and not flows[slot, k.INSIDE]:
                     block = self._block(rule)

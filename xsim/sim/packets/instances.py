@@ -13,7 +13,7 @@ from xsim.fabric.fabric import Fabric
 from xsim.sim.contracts import Fault, LinkCounts, LinkSamples
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
-from xsim.sim.packets.counts import counts_of
+from xsim.sim.packets.counts import add_back, counts_of
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.fabric_ways import FabricWays
 from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP
@@ -23,8 +23,8 @@ from xsim.sim.packets.reorder import make_room
 from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.skip import engine_for
+from xsim.sim.packets.slots import Slots
 from xsim.sim.packets.stuck import listed, reason
-from xsim.sim.packets.tables import in_lines
 from xsim.sim.packets.wires import Wires, width_of
 from xsim.sim.traffic.compiled import Compiled
 from xsim.sim.traffic.tally import Totals
@@ -37,6 +37,8 @@ FAR_BYTES = 1 << 33  # more than any string of bits stands for
 
 class Instances:
     """Graphs that share links, packet by packet. Each row of a graph is a flow of its own, for all of its rounds.
+
+    A graph that has ended, and that nothing under way knows any more, leaves its slots to those that come.
 
     Attributes:
         next_ps: The next instant in which something happens; ``NEVER_PS`` if there is none.
@@ -60,7 +62,8 @@ class Instances:
             back = wires.links[:, k.BACK].tolist()
             self._engine.changes = changes_of(fabric, faults, back, self._inside.tolist())
             self._engine.down, self._engine.reroute = {}, self._reroute
-        self._used = 0
+        self._slots = Slots(self._engine)
+        self._gone_back = np.zeros(len(fabric.links), dtype=np.int64)  # by flows whose slots are others' now
         self._let: Ints = np.zeros(len(fabric.links), dtype=np.int64)  # flows that begin at each port, so far
         self._capacity = self._let.copy()  # of each port's list of flows
         self._parties: dict[int, tuple[int, int]] = {}  # per slot of a party, its handle and number
@@ -69,26 +72,45 @@ class Instances:
 
     def open(self, handle: int, compiled: Compiled, traffic_class: int | None = None) -> int:
         """Add a graph, nothing released, in the first class if none is said; its first slot."""
-        engine, base, rows = self._engine, self._used, compiled.graph.rows
-        self._used += rows + compiled.parties
-        if self._used > len(engine.flows):
-            more = max(64, self._used, 2 * len(engine.flows)) - len(engine.flows)
-            engine.flows = in_lines(np.concatenate((engine.flows, np.zeros((more, k.FLOW_COLUMNS), dtype=np.int64))))
-            engine.memory = np.concatenate((engine.memory, np.zeros((more, engine.memory.shape[1]))))
-            engine.ended = np.zeros(len(engine.flows), dtype=np.int64)
-        block = engine.flows[base : self._used]
+        engine, rows, parties = self._engine, compiled.graph.rows, compiled.parties
+        if not self._slots.ready(rows + parties):
+            self._leave()
+            self._slots.make_room(rows + parties)
+        base = self._slots.take(rows + parties)
+        block = self._slots.flows(base)
         block[:] = self._block(base, compiled)
         number = self._settings.classes[0] if traffic_class is None else traffic_class
         block[:rows, k.LANE] = lane_bits(self._settings, np.array(number))
-        self._let_in(engine.route[block[:rows, k.WAY]])
+        engine.memory[base : base + rows + parties] = 0
+        self._slots.follow(base, compiled)
+        ports = engine.route[block[:rows, k.WAY]]
+        self._slots.taken[base].ports = ports[ports >= 0]
+        self._let_in(ports)
         self._size_packets(block[:rows], compiled)
         self._tell_control(base, compiled)
-        words = make_room(block[:rows], _largest_bytes(compiled), self._settings, len(engine.arrived))
-        engine.arrived = np.append(engine.arrived, np.zeros(words - len(engine.arrived), dtype=np.int64))
-        self._parties |= {base + rows + party: (handle, party) for party in range(compiled.parties)}
+        words = make_room(block[:rows], _largest_bytes(compiled), self._settings)
+        block[:rows, k.ARRIVED] += self._slots.words(base, words)
+        self._parties |= {
+            base + rows + party: (handle, party) for party in range(parties) if not compiled.idle >> party & 1
+        }
         engine.sim[k.UNFINISHED] += rows
         engine.followed()
         return base
+
+    def _leave(self) -> None:
+        """Free the slots of all graphs that have ended and that nothing knows any more."""
+        for base in self._slots.over():
+            if self._parties.keys().isdisjoint(range(base, base + self._slots.taken[base].count)):
+                self._retire(base)
+
+    def _retire(self, base: int) -> None:
+        """Give all back that the graph has taken."""
+        flows = self._slots.flows(base)
+        self._count_back(self._gone_back, flows)
+        self._let -= np.bincount(self._slots.taken[base].ports, minlength=len(self._let))
+        flows[:] = 0
+        self._ways.forget(base)
+        self._slots.give(base)
 
     def release(self, base: int, compiled: Compiled, party: int, at_ps: int) -> None:
         """Let ``party`` of the graph at ``base`` begin at ``at_ps``."""
@@ -131,14 +153,18 @@ class Instances:
 
     def counts(self) -> LinkCounts:
         """What packets did on the links, so far."""
-        flows = self._engine.flows[: self._used]
-        row = flows[:, k.ROUNDS] > 0  # and no party, which has no way
-        first = self._engine.route[flows[row, k.WAY]]
-        return counts_of(self._engine.ports(), first, flows[row, k.GO_BACKS], self._settings.tick_ps)
+        back = self._gone_back.copy()
+        self._count_back(back, self._engine.flows)
+        return counts_of(self._engine.ports(), back, self._settings.tick_ps)
 
     def dice(self) -> Ints:
         """Where each link is in its sequence of chances."""
         return self._engine.ports()[:, k.DICE]
+
+    def _count_back(self, back: Ints, flows: Ints) -> None:
+        """Add, per port, how often the senders among these slots went back."""
+        row = flows[:, k.CYCLE_LEN] > 0  # and no party, which has no way
+        add_back(back, self._engine.route[flows[row, k.WAY]], flows[row, k.GO_BACKS])
 
     def samples(self) -> LinkSamples | None:
         """The links over time, so far."""
@@ -150,11 +176,11 @@ class Instances:
 
     def _stuck(self) -> bool:
         """Whether a flow has begun and cannot end."""
-        return bool((self._engine.flows[: self._used, k.STATE] == k.UNDER_WAY).any())
+        return bool((self._engine.flows[:, k.STATE] == k.UNDER_WAY).any())
 
     def _error(self) -> SpecError:
         """What is wrong with the transfers that have begun and cannot end."""
-        flows, route = self._engine.flows[: self._used], self._engine.route
+        flows, route = self._engine.flows, self._engine.route
         ways = flows[flows[:, k.STATE] == k.UNDER_WAY, k.WAY].tolist()
         ends = [(self._name(route[way]), self._name(route[way + np.argmax(route[way:] < 0) - 1])) for way in ways]
         shown = [f"{first.partition(' -> ')[0]} -> {last.rpartition(' -> ')[2]}" for first, last in ends]
@@ -182,12 +208,11 @@ class Instances:
         sim[k.LOGGED] = 0
 
     def _block(self, base: int, compiled: Compiled) -> Ints:
-        """The slots of an instance, rows and parties, with their ways and followers."""
+        """The slots of an instance, rows and parties, with their ways."""
         graph, rows, parties = compiled.graph, compiled.graph.rows, compiled.parties
         slots = np.zeros((rows + parties, k.FLOW_COLUMNS), dtype=np.int64)
-        row, party = slots[:rows], slots[rows:]
+        row = slots[:rows]
         src, dst = rows + compiled.src_party, rows + compiled.dst_party
-        other = np.flatnonzero(src != dst)
         row[:, [k.GAP, k.BEGAN, k.SENDER_END, k.RECEIVER_END, k.RESEND]] = -1
         row[:, k.BYTES_PER_ROUND], row[:, k.OFFSET] = compiled.size_bytes, graph.delay_ps
         row[:, k.ROUNDS], row[:, k.CYCLE_LEN] = graph.rounds, np.maximum(1, graph.cycle_len)
@@ -195,15 +220,7 @@ class Instances:
         row[:, k.EXTRA], row[:, k.MILESTONE] = graph.wire_ppm - PPM, self._settings.ack_every
         row[:, k.SRC_PARTY], row[:, k.DST_PARTY] = base + src, base + dst
         self._add_ways(*self._ways.give(base, row, compiled))
-        before = np.diff(graph.pred_ptr)
-        row[:, k.AWAITED] = before + 1 + (src != dst)
-        heads = np.concatenate((graph.pred, src, dst[other]))
-        tails = np.concatenate((np.repeat(np.arange(rows), before), np.arange(rows), other))
-        ends = len(self._engine.members) + np.cumsum(np.bincount(heads, minlength=rows + parties))
-        slots[:, k.FOLLOWERS_END] = ends
-        slots[:, k.FOLLOWERS] = np.concatenate(([len(self._engine.members)], ends[:-1]))
-        party[:, k.AWAITED] = party[:, k.FOLLOWERS_END] - party[:, k.FOLLOWERS]
-        self._engine.members = np.concatenate((self._engine.members, base + tails[np.argsort(heads, kind="stable")]))
+        row[:, k.AWAITED] = np.diff(graph.pred_ptr) + 1 + (src != dst)
         return slots
 
     def _add_ways(self, route: Ints, forks: Ints) -> None:

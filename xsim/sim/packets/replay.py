@@ -16,7 +16,7 @@ from xsim.fabric.graph import Graph
 from xsim.sim.contracts import LinkCounts, LinkSamples
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.kernels.never import NEVER_PS
-from xsim.sim.packets.counts import counts_of
+from xsim.sim.packets.counts import add_back, counts_of
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.flows import Flows
 from xsim.sim.packets.lanes import lane_bits
@@ -150,13 +150,14 @@ def _to_the_end(engine: Engine, sampler: Sampler, tick_ps: int, watch: Watch | N
 
 def _outcome(engine: Engine, tick_ps: int, samples: LinkSamples | None) -> Outcome:
     flows, links = engine.flows, engine.ports()
-    starts_at = engine.route[flows[:, k.WAY]]
+    back = np.zeros(len(links), dtype=np.int64)
+    add_back(back, engine.route[flows[:, k.WAY]], flows[:, k.GO_BACKS])
     return Outcome(
         start_ps=flows[:, k.BEGAN] * tick_ps,
         sender_end_ps=flows[:, k.SENDER_END] * tick_ps,
         receiver_end_ps=flows[:, k.RECEIVER_END] * tick_ps,
         go_backs=flows[:, k.GO_BACKS].copy(),
-        links=counts_of(links, starts_at, flows[:, k.GO_BACKS], tick_ps),
+        links=counts_of(links, back, tick_ps),
         busy_ps=links[:, k.BUSY] * tick_ps,
         samples=samples,
         events=int(engine.sim[k.EVENTS]),

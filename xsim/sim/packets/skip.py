@@ -10,30 +10,16 @@ from numpy.typing import NDArray
 
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.engine import Engine
-from xsim.sim.packets.moving import (
-    Glance,
-    Shift,
-    Streams,
-    Table,
-    View,
-    glance,
-    known,
-    lasts,
-    look,
-    move,
-    packets_per_ack,
-    sizes_of,
-    streams_of,
-)
+from xsim.sim.packets.moving import Shift, known, move
+from xsim.sim.packets.sending import Streams, lasts, packets_per_ack, streams_of
 from xsim.sim.packets.settings import Settings
-from xsim.sim.packets.wires import Wires
+from xsim.sim.packets.views import Glance, Table, View, glance, look
 
 __all__ = ["Skipper", "engine_for"]
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
-PATIENCE = 200_000  # events between two looks at whether there is much to send
+PATIENCE = 20_000  # events between two looks at whether there is much to send
 SHARE = 0.04  # of the work of the simulation, which watching may cost
 GRANT = 200_000  # events' worth of watching that is free
 EACH_VIEW, PER_ROW = 9000, 3  # events' worth of a look, and per row, link and flow
@@ -72,24 +58,18 @@ class Skipper(Engine):
     whole periods repeat themselves.
     """
 
-    def __init__(
-        self,
-        wires: Wires,
-        flows: Ints,
-        memory: Floats,
-        route: Ints,
-        turns: Ints,
-        members: Ints,
-        width: int,
-        settings: Settings,
-    ) -> None:
-        super().__init__(wires, flows, memory, route, turns, members, width, settings)
+    def _set_up(self) -> None:
         self._next = 0
         self._gap = self._shortest = int(self.links[:, k.DATA_TIME].max(initial=1)) * WINDOW
-        self._worked = 0
+        self._worked = self._useless = 0
         self._window = WINDOW
         self._work = _Work()
         self._streaming: Streams | None = None
+
+    def followed(self) -> None:
+        """As ``Engine.followed``; slots that have been watched may be others' now."""
+        super().followed()
+        self._streaming = None
 
     def run(self, until: int) -> int:
         """As ``Engine.run``."""
@@ -98,16 +78,20 @@ class Skipper(Engine):
             answer = super().run(now)
             if answer != k.LATER or now == until or self.sim[k.ENDED]:
                 return answer
+            done = int(self.sim[k.EVENTS]) - self._worked
             try:
                 now = self._try(now, until)
             except _EndedError as ended:
                 return int(ended.args[0])
-            self._pace(now)
+            self._pace(now, done)
 
-    def _pace(self, now: int) -> None:
-        """When to look again: after about so many events, and not while nothing happens."""
-        work = int(self.sim[k.EVENTS])
-        done, self._worked = work - self._worked, work
+    def _pace(self, now: int, done: int) -> None:
+        """When to look again: after about so many events, and not while nothing happens, nor before it is of use.
+
+        Args:
+            done: Events since the last time, but for those that have been watched.
+        """
+        self._worked = int(self.sim[k.EVENTS])
         least = PATIENCE + len(self.flows) + len(self.links)
         if done > 2 * least:
             self._gap = max(self._shortest, self._gap // 2)
@@ -116,7 +100,7 @@ class Skipper(Engine):
         following = self.next_tick()
         if following > now + self._gap:
             self._gap, now = self._shortest, following
-        self._next = now + self._gap
+        self._next = max(now + self._gap, self._useless)
 
     def _to(self, tick: int) -> None:
         answer = super().run(tick)
@@ -173,18 +157,18 @@ class Skipper(Engine):
         if not len(going):
             return None
         left = (flows[going, k.POSTED] - flows[going, k.NEXT_BYTE]) // flows[going, k.FULL_PAYLOAD]
-        if left.min() < 2 * WORTH:
-            return None
         if self._streaming is None or not np.array_equal(going, self._streaming.flows):
             self._streaming = streams_of(self, going)
         streams = self._streaming
-        first = self.route[flows[going, k.WAY]]
-        soonest = int((left * lasts(self, sizes_of(self, going), first)).min())
-        if min(soonest, until - now) < self._watched(streams) + WORTH * streams.period:
+        soonest = int((left * streams.first_lasts).min())
+        least = self._watched(streams) + WORTH * streams.period
+        if left.min() < 2 * WORTH or soonest < least:
+            self._useless = now + soonest
             return None
-        lossy = self.chances[streams.there[1], k.LOSS].any() or self.chances[streams.back[1], k.LOSS].any()
+        if until - now < least:
+            return None
         asked_again = (flows[going, k.GAP] >= flows[going, k.RECEIVED]).any()
-        return None if lossy or asked_again or not known(self) else streams
+        return None if streams.lossy or asked_again or not known(self) else streams
 
     def _watched(self, streams: Streams) -> int:
         """Ticks up to the last look of ``_try``: all of them must lie within a run."""
@@ -237,7 +221,7 @@ class Skipper(Engine):
             late = getattr(last, column) - getattr(middle, column)
             if (abs(late - early) > np.maximum(packets * payload, SWAY * early)).any() or (late < LEFT * payload).any():
                 return False
-        size = int(sizes_of(self, streams.flows).max())
+        size = int(streams.sizes.max())
         if (abs(last.queued - first.queued) > SWAY_PACKETS * size).any():
             return False
         return self._kept_busy(streams, last.sent - first.sent, last.now - first.now)
@@ -246,7 +230,7 @@ class Skipper(Engine):
         """Whether each stream crosses a link that is busy all the time: what waits for credit shares it by chance."""
         which, link = streams.there
         packets = sent // self.flows[streams.flows, k.FULL_PAYLOAD]
-        spent = packets[which] * lasts(self, sizes_of(self, streams.flows)[which], link)
+        spent = packets[which] * lasts(self, streams.sizes[which], link)
         full = np.bincount(link, spent, len(self.links)) > BUSY * ticks
         return bool((np.bincount(which, full[link], len(packets)) > 0).all())
 
