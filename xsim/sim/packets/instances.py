@@ -16,7 +16,7 @@ from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
 from xsim.sim.packets.counts import counts_of
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.fabric_ways import FabricWays
-from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP
+from xsim.sim.packets.fabric_wires import INSIDE_HOSTS
 from xsim.sim.packets.faults import Breaking, changes_of
 from xsim.sim.packets.reorder import make_room
 from xsim.sim.packets.samples import Sampler
@@ -26,6 +26,7 @@ from xsim.sim.packets.stuck import listed, reason
 from xsim.sim.packets.tables import in_lines
 from xsim.sim.packets.wires import Wires, width_of
 from xsim.sim.traffic.compiled import Compiled
+from xsim.sim.traffic.stored import SCALE_UP, largest_bytes
 from xsim.sim.traffic.tally import Totals
 
 __all__ = ["Instances"]
@@ -256,9 +257,5 @@ class Instances:
 
 
 def _largest_bytes(compiled: Compiled) -> Ints:
-    """On the wire, of each row the most that one round of it carries: in a cycle, that of its largest row."""
-    graph, largest = compiled.graph, np.minimum(compiled.size_bytes, FAR_BYTES)
-    for base in np.unique(graph.cycle_base[graph.cycle_len > 0]).tolist():
-        cycle = slice(base, base + int(graph.cycle_len[base]))
-        largest[cycle] = largest[cycle].max()
-    return largest * graph.wire_ppm // PPM + 1
+    """On the wire, of each row the most that one round of it carries."""
+    return np.minimum(largest_bytes(compiled.graph), FAR_BYTES) * compiled.graph.wire_ppm // PPM + 1
