@@ -24,7 +24,7 @@ from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.sim.kernels.never import HALF_PPM, LONGEST_PS, PPM
 
-__all__ = ["SCALE_UP", "PacketSizes", "Stored", "largest_bytes", "on_wire", "sending_ps"]
+__all__ = ["SCALE_UP", "PacketSizes", "Stored", "largest_bytes", "last_byte_ps", "on_wire", "sending_ps"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -98,13 +98,9 @@ class Stored:
             return wire_ppm, latency_ps
         content = on_wire(carried, wire_ppm)[rows]
         payload, header = self._packets(hops, path, rows)
-        packets = -(-content // payload)
-        full, last = payload + header, content - (packets - 1) * payload + header
-        wire_ppm[rows] = np.rint((content + packets * header) / carried[rows] * PPM)
-        place = np.minimum(path_ptr[rows, None] + np.arange(hops.max()), len(path) - 1)
-        rates = np.where(np.arange(hops.max()) < hops[rows, None], self._bits_per_s[path[place]], NO_LINK)
-        alone_ps = _last_byte_ps(packets, *(size[:, None] * BITS_TO_PS // rates for size in (full, last)))
+        wire_ppm[rows] = np.rint((content + -(-content // payload) * header) / carried[rows] * PPM)
         fluid_ps = sending_ps(on_wire(carried, wire_ppm)[rows], bytes_per_ps[rows])
+        alone_ps = last_byte_ps(content, payload, header, self._bits_per_s, path_ptr, path, rows)
         latency_ps[rows] = np.clip(alone_ps - fluid_ps, 0, LONGEST_PS)
         return wire_ppm, latency_ps
 
@@ -117,13 +113,32 @@ class Stored:
         return payload, np.where(inside, own.scale_up_header_bytes, own.header_bytes)
 
 
-def _last_byte_ps(packets: Ints, full_ps: Ints, last_ps: Ints) -> Floats:
-    """When the last byte of each of N transfers is through, in ps, links without delay.
+def last_byte_ps(
+    size_bytes: Ints,
+    payload_bytes: Ints | int,
+    header_bytes: Ints | int,
+    bits_per_s: Ints,
+    path_ptr: Ints,
+    path: Ints,
+    rows: Ints,
+    tick_ps: int = 1,
+) -> Floats:
+    """When the last byte of each of N transfers that are alone is through, in ps, links without delay.
 
     Args:
-        packets: How many, N.
-        full_ps, last_ps: How long each link sends a full packet and the last, N x H; 0 beyond the end of a path.
+        size_bytes: That packets carry, above 0, N.
+        payload_bytes, header_bytes: Of a full packet and of each, N or the same for all.
+        bits_per_s: Of each link.
+        path_ptr, path: Links of more transfers than these, in CSR form.
+        rows: Which of them, none without a link, N.
+        tick_ps: The clock to which the time of each packet is rounded down.
     """
+    hops = np.diff(path_ptr)[rows, None]
+    there = np.arange(hops.max())
+    rates = np.where(there < hops, bits_per_s[path[np.minimum(path_ptr[rows, None] + there, len(path) - 1)]], NO_LINK)
+    packets = -(-size_bytes // payload_bytes)
+    full, last = payload_bytes + header_bytes + 0 * packets, size_bytes - (packets - 1) * payload_bytes + header_bytes
+    full_ps, last_ps = (size[:, None] * BITS_TO_PS // rates // tick_ps * tick_ps for size in (full, last))
     before, behind = full_ps.cumsum(axis=1), last_ps[:, ::-1].cumsum(axis=1)[:, ::-1]
     slowest = np.maximum.accumulate(full_ps, axis=1)
     over_at = before + (packets[:, None] - 2.0) * slowest + behind
