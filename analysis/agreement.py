@@ -1,4 +1,4 @@
-"""The same deployments on the networks flow and packet: how far their training times differ.
+"""The same deployments on the networks flow, with and without packets of its own, and packet: how far times differ.
 
 python -m analysis.agreement outputs/hetero_llama outputs/hetero_llama_packets
 """
@@ -6,6 +6,7 @@ python -m analysis.agreement outputs/hetero_llama outputs/hetero_llama_packets
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,7 +18,8 @@ from xsim.errors import SpecError
 __all__ = ["main", "show"]
 
 CASE = ("cluster", "model", "deployment", "reshard")
-COLUMNS = ("cluster", "model", "reshard", "flow [s]", "packet [s]", "flow is")
+SHARED, STORED, PACKET = "flow", "flow with packets", "packet"
+COLUMNS = ("cluster", "model", "reshard", "flow [s]", "packet [s]", "flow is", "with packets")
 
 
 @exits
@@ -34,28 +36,34 @@ def main(argv: Sequence[str]) -> int:
 
 
 def show(rows: Iterable[Mapping[str, Any]], file: TextIO | None = None) -> None:
-    """A row per deployment and strategy that both networks have.
+    """A row per deployment and strategy that both networks have; flow's packets are those of ``network.payload_bytes``.
 
     Raises:
         SpecError: There is none.
     """
-    found: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
+    found: dict[tuple[str, ...], dict[str, float]] = {}
     for row in rows:
         if row["status"] == "ok":
-            found.setdefault(tuple(row[name] for name in CASE), {})[row["network"]] = row
-    both = [(case, runs["flow"], runs["packet"]) for case, runs in found.items() if {"flow", "packet"} <= set(runs)]
+            found.setdefault(tuple(row[name] for name in CASE), {})[_network(row)] = row["training_time_s"]
+    both = {case: times for case, times in found.items() if PACKET in times and {SHARED, STORED} & set(times)}
     if not both:
         problem, fix = "flow and packet have no run in common", "name sweeps of the same deployments"
         raise SpecError("folders", [*found], problem, fix)
     cells = [
         [
             *(case[0], case[1], case[3]),
-            *(f"{run['training_time_s']:.4f}" for run in (flow, packet)),
-            f"{flow['training_time_s'] / packet['training_time_s'] - 1:+.2%}",
+            *(f"{times[name]:.4f}" if name in times else "-" for name in (SHARED, PACKET)),
+            *(f"{times[name] / times[PACKET] - 1:+.2%}" if name in times else "-" for name in (SHARED, STORED)),
         ]
-        for case, flow, packet in both
+        for case, times in both.items()
     ]
     print_table(COLUMNS, cells, numbers=COLUMNS[3:], file=file)
+
+
+def _network(row: Mapping[str, Any]) -> str:
+    """That of the run, and whether flow had packets."""
+    options = json.loads(row["config_json"])["network"]
+    return STORED if row["network"] == SHARED and options.get("payload_bytes") else str(row["network"])
 
 
 if __name__ == "__main__":

@@ -81,6 +81,7 @@ def compare(table: pa.Table, by: str | None = None) -> Comparison:
     """
     rows: list[Row] = table.to_pylist()
     chosen = by or next((name for name in COMPARED if len({row[name] for row in rows}) > 1), COMPARED[0])
+    rows = _without_own_options(rows, chosen)
     others = [name for name in CASE_COLUMNS if name != chosen]
     columns = _distinguishing(rows, others, chosen)
     alive = {_case(row, columns) for row in rows if row["status"] == "ok"}
@@ -110,6 +111,22 @@ def failures(table: pa.Table) -> list[Failure]:
             groups[row["status"], row["reason"]].append("/".join(filter(None, shown)))
     found = [Failure(status, reason, len(runs), runs[0]) for (status, reason), runs in groups.items()]
     return sorted(found, key=lambda failure: (-failure.count, failure.status, failure.reason))
+
+
+def _without_own_options(rows: Sequence[Row], chosen: str) -> list[Row]:
+    """The rows without such words of their points as are options of what is compared, and the same for all of its runs.
+
+    ``network.payload_bytes=9000`` of all runs of one network is a part of that option, and tells no case apart.
+    """
+    parts = [str(row["point"] or "").split(", ") for row in rows]
+    constant: dict[str, set[str]] = {}
+    for row, own in zip(rows, parts, strict=True):
+        mine = {part for part in own if part.startswith(f"{chosen}.")}
+        constant[row[chosen]] = constant.get(row[chosen], mine) & mine
+    return [
+        {**row, "point": ", ".join(part for part in own if part not in constant[row[chosen]])}
+        for row, own in zip(rows, parts, strict=True)
+    ]
 
 
 def _figures(row: Row) -> Figures:

@@ -140,11 +140,12 @@ def _transfer_by_transfer(
     options: Options, model: NetworkBackend, graph: Graph, flows: FlowList, there: Paths
 ) -> Times:
     from runners.replay_tables import Times
-    from xsim.sim.replay import replay
+    from xsim.sim.replay import replay, stored_ps
 
-    headers = -(-flows.size_bytes // options.payload_bytes)
-    wire_bytes = flows.size_bytes + headers * options.header_bytes
-    found = replay(graph, flows, there, wire_bytes, model, options.seed, _Watch(len(flows)).show)
+    payload, header = options.payload_bytes, options.header_bytes
+    wire_bytes = flows.size_bytes + -(-flows.size_bytes // payload) * header
+    delay_ps = stored_ps(graph, flows, there, payload, header) if options.stored else None
+    found = replay(graph, flows, there, wire_bytes, model, options.seed, _Watch(len(flows)).show, delay_ps)
     return Times(found.start_ps, found.end_ps, found.stats.link_busy_ps, found.stats.link_bytes)
 
 

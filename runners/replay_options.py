@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KEYS", "Options", "epilog", "read_options"]
 
-PACKET = "packet"
+PACKET, FLOW = "packet", "flow"
 KEYS: Mapping[str, str] = {
     "topology": "FILE: links and switches, as HPCC or SimAI (text) or htsim (.topo) write them",
     "flows": "FILE: flows, as HPCC (text) or htsim (.cm) write them, or plain: id src dst bytes start_ns dep",
@@ -34,6 +34,7 @@ KEYS: Mapping[str, str] = {
     "congestion": "of packets: how senders adapt, see below (none)",
     "completion": "of packets: sender, whose last acknowledgement ends a flow, or receiver, whose last byte (sender)",
     "exact": "of packets: true counts time in whole ns as ns-3 does, false in ps (true)",
+    "stored": "of flow: true: switches have a packet wholly before they send it on; false: links pass on bytes (true)",
     "sample": "of packets: how far apart the instants are at which queues and rates are noted for tables=, as 1us",
 }
 _OF_PACKETS = ("congestion", "completion", "exact", "sample")
@@ -63,6 +64,7 @@ class Options:
 
     Attributes:
         model: How flows share links: the settings of packets, or a backend.
+        stored: Whether flows take longer because their packets are stored on their way; packets always are.
         simulator: What it is called in tables.
     """
 
@@ -75,6 +77,7 @@ class Options:
     header_bytes: int
     seed: int
     model: Settings | NetworkBackend
+    stored: bool
     simulator: str
 
 
@@ -93,6 +96,9 @@ def read_options(words: Sequence[str]) -> Options:
         simulator = f"xsim-{PACKET}-{given.get('congestion', 'none')}{payload_bytes}"
     else:
         model, simulator = _backend(given, network), f"xsim-{network}"
+    if "stored" in given and network != FLOW:
+        problem = f"network={network} always stores them" if network == PACKET else f"network={network} stores nothing"
+        raise SpecError("stored", given["stored"], problem, f"leave it out, or use network={FLOW}")
     options = Options(
         topology=Path(given["topology"]),
         flows=Path(given["flows"]),
@@ -103,6 +109,7 @@ def read_options(words: Sequence[str]) -> Options:
         header_bytes=header_bytes,
         seed=seed,
         model=model,
+        stored=network == FLOW and _truth(given, "stored"),
         simulator=simulator,
     )
     _check_out(options)
@@ -128,17 +135,14 @@ def _pairs(words: Sequence[str]) -> Mapping[str, str]:
 def _settings(given: Mapping[str, str], payload_bytes: int, header_bytes: int, seed: int) -> Settings:
     from xsim.sim.packets.settings import Settings
 
-    options = _dotted(given, "network")
-    for key in _OWN_KEYS:
-        if key in options:
-            raise SpecError(f"network.{key}", options[key], "it is no option of its own", "--help lists the keys")
-    for key, offered in (("exact", ("true", "false")), ("completion", ("sender", "receiver"))):
-        _one_of(key, given.get(key, offered[0]), offered)
+    options = _options(given)
+    completion = given.get("completion", "sender")
+    _one_of("completion", completion, ("sender", "receiver"))
     fixed = {field.name: field.default for field in fields(Settings) if field.name in _OWN_KEYS} | {
-        "tick_ps": _NS_PS if given.get("exact", "true") == "true" else 1,
+        "tick_ps": _NS_PS if _truth(given, "exact") else 1,
         "payload_bytes": payload_bytes,
         "header_bytes": header_bytes,
-        "completion": given.get("completion", "sender"),
+        "completion": completion,
         "congestion": build("congestion", {"name": given.get("congestion", "none"), **_dotted(given, "congestion")}),
         "seed": seed,
         "sample_ps": _sample_ps(given),
@@ -165,8 +169,23 @@ def _backend(given: Mapping[str, str], network: str) -> NetworkBackend:
     for key, value in given.items():
         if key in _OF_PACKETS or key.startswith("congestion."):
             raise SpecError(key, value, f"network={network} knows no packets", f"leave it out, or use network={PACKET}")
-    found: NetworkBackend = build("network", {"name": network, **_dotted(given, "network")})
+    found: NetworkBackend = build("network", {"name": network, **_options(given)})
     return found
+
+
+def _options(given: Mapping[str, str]) -> dict[str, object]:
+    """Those of the network, without what other keys set."""
+    options = _dotted(given, "network")
+    for key in _OWN_KEYS:
+        if key in options:
+            raise SpecError(f"network.{key}", options[key], "it is no option of its own", "--help lists the keys")
+    return options
+
+
+def _truth(given: Mapping[str, str], key: str) -> bool:
+    text = given.get(key, "true")
+    _one_of(key, text, ("true", "false"))
+    return text == "true"
 
 
 def _dotted(given: Mapping[str, str], group: str) -> dict[str, object]:
@@ -230,7 +249,8 @@ def epilog() -> str:
         found += ["", "congestion controls of packets:"] if family == "congestion" else []
         for name in members:
             cls = member(family, name)
-            found.append(_member(family, name, (cls.__doc__ or "").partition("\n")[0], defaults(cls)))
+            options = {key: value for key, value in defaults(cls).items() if key not in _OWN_KEYS}
+            found.append(_member(family, name, (cls.__doc__ or "").partition("\n")[0], options))
     return "\n".join(found)
 
 

@@ -25,7 +25,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "packet_vs_flow.md").read_text()
 @cache
 def rows() -> tuple[dict[str, Any], ...]:
     """Some runs of the commands of the page; in a soak run all."""
-    commands = (["+grid=hetero_llama", "network=flow"], ["+grid=hetero_llama_packets"])
+    flow = ["+grid=hetero_llama", "network=flow", "network.payload_bytes=0,9000"]
+    commands = (flow, ["+grid=hetero_llama_packets"])
     points = [point for command in commands for point in plan_sweep(read_command(command, "")).points]
     quick = [point for point in points if point.labels["deployment"] in QUICK and point.labels["reshard"] != "alpacomm"]
     return tuple(row_of(point, simulate(point.config), worker=0, attempt=1) for point in (points if SOAK else quick))
@@ -38,7 +39,7 @@ def test_the_page_shows_what_its_commands_print() -> None:
     printed = [line for line in out.getvalue().splitlines() if line.startswith("|")]
     on_page = [_cells(line) for line in PAGE.splitlines()]
     assert [line for line in printed if _cells(line) not in on_page and "---" not in line] == []
-    assert len(printed) == 2 + len(rows()) // 2
+    assert len(printed) == 2 + len(rows()) // 3
     assert "python -m analysis.agreement outputs/hetero_llama outputs/hetero_llama_packets\n" in PAGE
 
 
@@ -48,11 +49,26 @@ def _cells(line: str) -> list[str]:
 
 
 def test_iterations_agree_within_two_percent() -> None:
-    times = {(row["deployment"], row["reshard"], row["network"]): row["training_time_s"] for row in rows()}
+    """And within a tenth of a per cent if flow has packets too."""
+    times: dict[tuple[str, str], dict[tuple[str, bool], float]] = {}
+    for row in rows():
+        stored = "payload_bytes=9000" in str(row["point"])
+        times.setdefault((row["deployment"], row["reshard"]), {})[row["network"], stored] = row["training_time_s"]
 
-    for (deployment, reshard, network), time_s in times.items():
-        if network == "flow":
-            assert 0.98 < time_s / times[deployment, reshard, "packet"] < 1
+    for own in times.values():
+        packet_s = next(time_s for (network, _), time_s in own.items() if network == "packet")
+        assert 0.98 < own["flow", False] / packet_s < 1
+        assert own["flow", True] == pytest.approx(packet_s, rel=1e-3)
+
+
+def test_what_only_one_network_has_is_left_out() -> None:
+    out = io.StringIO()
+    show([row for row in rows() if row["point"] != "network.payload_bytes=0"][1:], out)
+
+    printed = [_cells(line) for line in out.getvalue().splitlines()[2:]]
+    assert len(printed) == len(rows()) // 3 - 1
+    assert {line[4] for line in printed} == {line[6] for line in printed} == {"-"}
+    assert all(line[7].endswith("%") for line in printed)
 
 
 def test_nothing_in_common_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

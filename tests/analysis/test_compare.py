@@ -63,6 +63,21 @@ def test_what_differs_with_the_choice_alone_does_not_part_the_options() -> None:
     assert "not the same for every schedule: deployment\n" in out.getvalue()
 
 
+def test_options_of_what_is_compared_are_a_part_of_it_unless_they_vary() -> None:
+    same, own = "batch=8", "network.payload_bytes=9000, batch=8"
+    runs = [
+        {"network": "analytic", "point": same},
+        {"network": "packet", "point": own},
+        {"network": "packet", "point": f"{own}, model.layers=2"},
+    ]
+    varied = [*runs, {"network": "packet", "point": "network.payload_bytes=1000, batch=8"}]
+
+    assert list(compare(table(*runs)).cases) == [("same", "same", same), ("same", "same", f"{same}, model.layers=2")]
+    assert list(compare(table(*runs)).cases["same", "same", same]) == ["analytic", "packet"]
+    assert ("same", "same", own) in compare(table(*varied)).cases
+    assert len(compare(table(*runs), by="point").options) == 3
+
+
 def test_the_text_names_misfits_failures_and_the_fastest() -> None:
     out = io.StringIO()
 

@@ -116,9 +116,24 @@ def test_the_reference_says_the_same(reference_data: Path, tmp_path: Path, name:
 
 
 def test_packets_can_be_larger_and_headers_smaller(tmp_path: Path) -> None:
+    """100,624 bytes and two links; the switch sends on what it has wholly: a packet of 724 ns later, less what the time
+    of 11 packets and of 84.16 ns is rounded down."""
     rows = replayed(tmp_path, STAR, RING, "payload=9000", "header=52", "network=flow")
+    at_once = replayed(tmp_path, STAR, RING, "payload=9000", "header=52", "network=flow", "stored=false")
 
-    assert rows[0]["fct_ns"] == "10049.920"  # 100,624 bytes and two links
+    assert [row["fct_ns"] for row in rows] == ["10772"] * 3
+    assert [row["fct_ns"] for row in at_once] == ["10049.920"] * 3
+
+
+def test_lone_flows_take_as_long_as_their_packets(tmp_path: Path) -> None:
+    """On a star a flow of several packets and one of less than one, over links of unlike rates."""
+    unlike = STAR.replace("100Gbps", "40Gbps", 1)
+    flows = "1 0 1 100000 0 -1\n2 1 0 700 100000 -1\n3 1 2 0 0 -1\n"
+    packets = replayed(tmp_path, unlike, flows, "payload=9000", "completion=receiver")
+    stored = replayed(tmp_path, unlike, flows, "payload=9000", "network=flow")
+
+    assert [row["fct_ns"] for row in stored[1:]] == [row["fct_ns"] for row in packets[1:]]
+    assert 0 <= float(stored[0]["fct_ns"]) - float(packets[0]["fct_ns"]) <= 12  # packets lose a part of a ns each
 
 
 def test_what_is_seen_of_a_replay_is_in_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,7 +208,8 @@ def test_every_format_is_recognised(tmp_path: Path) -> None:
     servers = replayed(tmp_path, SERVERS, "1 0 1 360000 0 -1\n", "network=flow", "header=0")
 
     assert [row["start_ns"] for row in started] == ["0", "1000"]
-    assert [(row["flow_id"], row["start_ns"]) for row in tree] == [("1", "0"), ("2", "12384")]
+    behind_ns = 103 * 83 + 4000  # 100 packets of 83 ns, the last of them sent by three more switches
+    assert [(row["flow_id"], row["start_ns"]) for row in tree] == [("1", "0"), ("2", f"{behind_ns}")]
     assert [row["fct_ns"] for row in servers] == ["1050"]
 
 
@@ -316,6 +332,16 @@ def test_a_long_replay_says_how_far_it_is(
             ["topology=net", "flows=ring", "network=flow", "network.fast=1"],
             "error: network.fast = 1: flow has no such",
         ),
+        (
+            ["topology=net", "flows=ring", "network=flow", "network.payload_bytes=1"],
+            "error: network.payload_bytes = 1: it is no option of its own; --help lists the keys",
+        ),
+        (["topology=net", "flows=ring", "stored=false"], "error: stored = 'false': network=packet always stores them"),
+        (
+            ["topology=net", "flows=ring", "network=analytic", "stored=true"],
+            "error: stored = 'true': network=analytic stores nothing; leave it out, or use network=flow",
+        ),
+        (["topology=net", "flows=ring", "network=flow", "stored=1"], "error: stored = '1': there is no such option;"),
         (["topology=net", "flows=ring", "payload=0"], "error: payload = '0': it is no whole number from 1 to"),
         (["topology=net", "flows=ring", "seed=-1"], "error: seed = '-1': it is no whole number from 0 to"),
         (

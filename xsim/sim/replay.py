@@ -18,11 +18,13 @@ from xsim.fabric.hashed_paths import Paths
 from xsim.fabric.transfers import COLUMNS, PAYLOAD_PPM, Row, TransferGraph, graph_of
 from xsim.sim.contracts import NetworkBackend, NetworkStats
 from xsim.sim.packets.flows import Flows
+from xsim.sim.traffic.stored import BITS_TO_PS, last_byte_ps, sending_ps
 
-__all__ = ["Replayed", "as_packets", "replay"]
+__all__ = ["Replayed", "as_packets", "replay", "stored_ps"]
 
 Ints = NDArray[np.int64]
 
+TICK_PS = 1000
 _ROWS = 512  # flows per transfer graph, unless more are tied together: a graph keeps a bit per party and instance
 
 
@@ -48,6 +50,7 @@ def replay(
     backend: NetworkBackend,
     seed: int,
     watch: Callable[[int], None],
+    delay_ps: Ints | None = None,
 ) -> Replayed:
     """Run all flows; one that waits for others starts when their last bytes are at their receivers.
 
@@ -58,11 +61,13 @@ def replay(
         paths: Of the flows' data.
         wire_bytes: What each puts on its links, headers included, N.
         watch: Told now and then how many flows have ended.
+        delay_ps: What comes on top for each, as ``stored_ps``; None: nothing.
     """
+    own_ps = np.zeros(len(flows), dtype=np.int64) if delay_ps is None else delay_ps
     network = backend.open(_fabric(graph, flows, paths), seed)
     parts: dict[int, Ints] = {}
     for rows in _parts(flows):
-        handle = network.submit(_transfers(flows, rows, wire_bytes))
+        handle = network.submit(_transfers(flows, rows, wire_bytes, own_ps))
         parts[handle] = rows
         for party, row in enumerate(rows.tolist()):
             network.release(handle, party, 0 if len(flows.awaits(row)) else int(flows.start_ps[row]))
@@ -75,6 +80,25 @@ def replay(
         watch(ended)
     assert ended == len(flows), "no flow waits for its own end"
     return Replayed(_starts_ps(flows, end_ps), end_ps, network.stats())
+
+
+def stored_ps(graph: Graph, flows: FlowList, paths: Paths, payload_bytes: int, header_bytes: int) -> Ints:
+    """How much longer each flow takes alone because its packets are stored on their way, N; none if it has no bytes.
+
+    The time of each packet is rounded down to whole ns, as the reference has it; but no flow is faster for it than its
+    bytes are on its slowest link.
+    """
+    found, travels = np.zeros(len(flows), dtype=np.int64), np.diff(paths.ptr) > 0
+    rows = np.flatnonzero(travels & (flows.size_bytes > 0))
+    if not len(rows):
+        return found
+    size_bytes, slowest = flows.size_bytes[rows], np.zeros(len(flows))
+    bits_per_s = np.repeat([cable.bandwidth_bits_per_s for cable in graph.cables], 2)
+    slowest[travels] = np.minimum.reduceat(bits_per_s[paths.links], paths.ptr[:-1][travels])
+    wire_bytes = size_bytes + -(-size_bytes // payload_bytes) * header_bytes
+    alone_ps = last_byte_ps(size_bytes, payload_bytes, header_bytes, bits_per_s, paths.ptr, paths.links, rows, TICK_PS)
+    found[rows] = np.maximum(0, alone_ps - sending_ps(wire_bytes, slowest[rows] / BITS_TO_PS))
+    return found
 
 
 def as_packets(flows: FlowList, there: Paths, back: Paths) -> Flows:
@@ -126,7 +150,7 @@ def _parts(flows: FlowList) -> Iterator[Ints]:
     yield from np.split(order[place], bounds)
 
 
-def _transfers(flows: FlowList, rows: Ints, wire_bytes: Ints) -> TransferGraph:
+def _transfers(flows: FlowList, rows: Ints, wire_bytes: Ints, own_ps: Ints) -> TransferGraph:
     """The flows of ``rows``: party p is flow ``rows[p]``, and its start after others a row of its own before it."""
     table: list[Row] = []
     waits: list[tuple[int, ...]] = []
@@ -139,7 +163,7 @@ def _transfers(flows: FlowList, rows: Ints, wire_bytes: Ints) -> TransferGraph:
             waits.append(before)
             before = (len(table) - 1,)
         last[flow] = len(table)
-        table.append(_row(2 * flow, 2 * flow + 1, int(wire_bytes[flow]), 0, len(table)))
+        table.append(_row(2 * flow, 2 * flow + 1, int(wire_bytes[flow]), int(own_ps[flow]), len(table)))
         waits.append(before)
     return graph_of(table, waits, [(2 * flow, 2 * flow + 1) for flow in rows.tolist()])
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.sim.contracts import Completion, Fault, Network, NetworkStats, Purpose, no_faults
@@ -12,6 +13,7 @@ from xsim.sim.kernels.never import NEVER_PS
 from xsim.sim.traffic.alone import Alone
 from xsim.sim.traffic.compiled import Compiler
 from xsim.sim.traffic.ledger import Instance, Ledger
+from xsim.sim.traffic.stored import PacketSizes
 from xsim.sim.traffic.tally import Run
 
 __all__ = ["Flow"]
@@ -26,15 +28,36 @@ class Flow:
     An empty transfer is free. A flow is on its links while its bytes leave, and it is complete a path latency later.
 
     Attributes:
+        payload_bytes: Of a full packet. Then transfers go in packets, as on the network ``packet``: each has a header,
+            and each switch receives it wholly before it sends it on. A transfer that is alone takes as long as there;
+            bytes of links are those on the wire. 0: transfers have no packets, and links pass bytes on at once.
+        header_bytes: Of each packet, besides.
+        scale_up_payload_bytes, scale_up_header_bytes: The same, of transfers over links of a scale-up fabric alone.
         reuse: Take the shortcuts that leave the numbers as they are, see below; without, everything is simulated
             from event to event.
     """
 
+    payload_bytes: int = 0
+    header_bytes: int = 48
+    scale_up_payload_bytes: int = 4096
+    scale_up_header_bytes: int = 256
     reuse: bool = True
+
+    def __post_init__(self) -> None:
+        if self.payload_bytes:
+            self._sizes()
+            return
+        for option in fields(self):
+            if option.name.endswith("_bytes") and (value := getattr(self, option.name)) != option.default:
+                raise SpecError(option.name, value, "transfers have no packets", "set payload_bytes too")
 
     def open(self, fabric: Fabric, seed: int, faults: Sequence[Fault] = ()) -> Network:  # noqa: ARG002
         no_faults("flow", faults)
-        return _FlowNetwork(fabric, reuse=self.reuse)
+        return _FlowNetwork(fabric, self._sizes() if self.payload_bytes else None, reuse=self.reuse)
+
+    def _sizes(self) -> PacketSizes:
+        sizes = (self.payload_bytes, self.header_bytes, self.scale_up_payload_bytes, self.scale_up_header_bytes)
+        return PacketSizes(*sizes)
 
 
 class _FlowNetwork:
@@ -48,11 +71,11 @@ class _FlowNetwork:
 
     contends = foldable = True
 
-    def __init__(self, fabric: Fabric, *, reuse: bool) -> None:
+    def __init__(self, fabric: Fabric, sizes: PacketSizes | None, *, reuse: bool) -> None:
         from xsim.sim.traffic.events import Events  # numba loads with the first simulation
 
         self._reuse = reuse
-        self._compile = Compiler(fabric)
+        self._compile = Compiler(fabric, sizes)
         self._alone = Alone(fabric, fair=True, reuse=reuse)
         self._ledger = Ledger()
         self._events = Events(fabric.bandwidth_bytes_per_s, reuse=reuse)

@@ -11,10 +11,10 @@ from xsim.fabric.fabric import Fabric
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.wires import NEVER_MARK, Wires, empty_links, give_credit, mark_ports
+from xsim.sim.traffic.stored import SCALE_UP
 
-__all__ = ["INSIDE_HOSTS", "SCALE_UP", "wires_of_fabric"]
+__all__ = ["INSIDE_HOSTS", "wires_of_fabric"]
 
-SCALE_UP = "scale_up"
 INSIDE_HOSTS = ("pcie", SCALE_UP)  # kinds of links
 
 UNLIMITED_BYTES = 1 << 60

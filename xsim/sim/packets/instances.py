@@ -16,7 +16,7 @@ from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS, PPM
 from xsim.sim.packets.counts import add_back, counts_of
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.fabric_ways import FabricWays
-from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, SCALE_UP
+from xsim.sim.packets.fabric_wires import INSIDE_HOSTS
 from xsim.sim.packets.faults import Breaking, changes_of
 from xsim.sim.packets.lanes import lane_bits
 from xsim.sim.packets.reorder import make_room
@@ -27,6 +27,7 @@ from xsim.sim.packets.slots import Slots
 from xsim.sim.packets.stuck import listed, reason
 from xsim.sim.packets.wires import Wires, width_of
 from xsim.sim.traffic.compiled import Compiled
+from xsim.sim.traffic.stored import SCALE_UP, largest_bytes
 from xsim.sim.traffic.tally import Totals
 
 __all__ = ["Instances"]
@@ -286,9 +287,5 @@ class Instances:
 
 
 def _largest_bytes(compiled: Compiled) -> Ints:
-    """On the wire, of each row the most that one round of it carries: in a cycle, that of its largest row."""
-    graph, largest = compiled.graph, np.minimum(compiled.size_bytes, FAR_BYTES)
-    for base in np.unique(graph.cycle_base[graph.cycle_len > 0]).tolist():
-        cycle = slice(base, base + int(graph.cycle_len[base]))
-        largest[cycle] = largest[cycle].max()
-    return largest * graph.wire_ppm // PPM + 1
+    """On the wire, of each row the most that one round of it carries."""
+    return np.minimum(largest_bytes(compiled.graph), FAR_BYTES) * compiled.graph.wire_ppm // PPM + 1

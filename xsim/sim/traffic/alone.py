@@ -82,7 +82,7 @@ def _evaluate(compiled: Compiled, offsets_ps: tuple[int, ...]) -> tuple[int, ...
         compiled.size_bytes,
         compiled.latency_ps,
         compiled.bytes_per_ps,
-        graph.wire_ppm,
+        compiled.wire_ppm,
         graph.rounds,
         graph.cycle_len,
         graph.pred_ptr,

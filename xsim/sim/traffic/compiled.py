@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
+from xsim.sim.traffic.stored import PacketSizes, Stored
 
 __all__ = ["Compiled", "Compiler"]
 
@@ -25,7 +26,9 @@ class Compiled:
     Attributes:
         src_party, dst_party: Parties of each row's ranks, N; for a switch that of the other end.
         size_bytes: Of each row's own span, N.
-        latency_ps: Of each row's path and protocol, N.
+        latency_ps: Of each row's path and protocol, and what it takes longer because packets are stored on their way,
+            N.
+        wire_ppm: Bytes on the wire per million of each row, N: those of the graph, and the headers of packets.
         bytes_per_ps: Rate of each row alone on its path, N; infinite without a link.
         path_ptr, path: Links of each row in CSR form.
         links: Sorted, distinct links of all rows.
@@ -39,6 +42,7 @@ class Compiled:
     dst_party: Ints
     size_bytes: Ints
     latency_ps: Ints
+    wire_ppm: Ints
     bytes_per_ps: Floats
     path_ptr: Ints
     path: Ints
@@ -111,20 +115,24 @@ class Compiled:
 
 
 class Compiler:
-    """Compiles each graph object once; holds it, so that its identity stays its own."""
+    """Compiles each graph object once; holds it, so that its identity stays its own.
 
-    def __init__(self, fabric: Fabric) -> None:
-        self._fabric = fabric
+    Args:
+        sizes: Of the packets in which rows go, and which are stored on their way; None: rows go as a whole.
+    """
+
+    def __init__(self, fabric: Fabric, sizes: PacketSizes | None = None) -> None:
+        self._fabric, self._stored = fabric, Stored(fabric, sizes) if sizes else None
         self._known: dict[TransferGraph, Compiled] = {}
 
     def __call__(self, graph: TransferGraph) -> Compiled:
         found = self._known.get(graph)
         if found is None:
-            found = self._known[graph] = _compile(graph, self._fabric)
+            found = self._known[graph] = _compile(graph, self._fabric, self._stored)
         return found
 
 
-def _compile(graph: TransferGraph, fabric: Fabric) -> Compiled:
+def _compile(graph: TransferGraph, fabric: Fabric, stored: Stored | None) -> Compiled:
     routes = [fabric.route(src, dst) for src, dst in zip(graph.src.tolist(), graph.dst.tolist(), strict=True)]
     path_ptr = np.zeros(graph.rows + 1, dtype=np.int64)
     path_ptr[1:] = np.cumsum([len(route) for route in routes])
@@ -134,6 +142,10 @@ def _compile(graph: TransferGraph, fabric: Fabric) -> Compiled:
     if len(path):
         slowest = np.minimum.reduceat(fabric.bandwidth_bytes_per_s[path], path_ptr[:-1][travels])
         bytes_per_ps[travels] = slowest * 1e-12
+    wire_ppm, delay_ps = graph.wire_ppm, graph.delay_ps
+    if stored is not None:
+        wire_ppm, stored_ps = stored(graph, path_ptr, path, bytes_per_ps)
+        delay_ps = delay_ps + stored_ps
     latency_before_ps = np.concatenate(([0], np.cumsum(fabric.latency_ps[path])))
     src_party, dst_party = _parties(graph)
     touched = {*src_party.tolist(), *dst_party.tolist()}
@@ -143,7 +155,8 @@ def _compile(graph: TransferGraph, fabric: Fabric) -> Compiled:
         src_party=src_party,
         dst_party=dst_party,
         size_bytes=graph.stop - graph.start,
-        latency_ps=latency_before_ps[path_ptr[1:]] - latency_before_ps[path_ptr[:-1]] + graph.delay_ps,
+        latency_ps=latency_before_ps[path_ptr[1:]] - latency_before_ps[path_ptr[:-1]] + delay_ps,
+        wire_ppm=wire_ppm,
         bytes_per_ps=bytes_per_ps,
         path_ptr=path_ptr,
         path=path,

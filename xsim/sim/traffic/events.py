@@ -209,7 +209,7 @@ def _form(compiled: Compiled, sole: tuple[int, ...]) -> Hashable:
     graph = compiled.graph
     columns = (
         *(compiled.src_party, compiled.dst_party, compiled.size_bytes, compiled.latency_ps, compiled.path_ptr),
-        *(graph.rounds, graph.cycle_base, graph.cycle_len, graph.wire_ppm, graph.pred_ptr, graph.pred),
+        *(compiled.wire_ppm, graph.rounds, graph.cycle_base, graph.cycle_len, graph.pred_ptr, graph.pred),
     )
     return compiled.parties, sole, *(column.tobytes() for column in columns)
 
@@ -226,7 +226,7 @@ def _template(compiled: Compiled, sole: tuple[int, ...], pool: int) -> _Template
     row[:, k.CYCLE] = np.where(graph.cycle_len > 0, graph.cycle_base, np.arange(rows))
     row[:, k.SIZE], row[:, k.LATENCY] = compiled.size_bytes, compiled.latency_ps
     row[:, k.HOPS], row[:, k.SRC], row[:, k.DST] = np.diff(compiled.path_ptr), src, dst
-    row[:, k.EXTRA] = graph.wire_ppm - PPM
+    row[:, k.EXTRA] = compiled.wire_ppm - PPM
     row[list(sole), k.SOLE] = 1
     party[:, k.STATE] = k.PARTY
     heads = np.concatenate((graph.pred, src, dst[other]))

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.contracts import FlowTimes, NetworkStats
-from xsim.sim.kernels.never import HALF_PPM, LONGEST_PS, PPM
 from xsim.sim.traffic.compiled import Compiled
+from xsim.sim.traffic.stored import on_wire, sending_ps
 
 __all__ = ["Run", "Tally", "Totals", "tally_alone"]
 
@@ -73,12 +73,11 @@ def tally_alone(compiled: Compiled) -> Tally:
     flows: dict[int, int] = {}
     row_bytes, row_busy_ps = np.zeros((2, compiled.graph.rows), dtype=np.int64)
     for rows, payload, times in _carried(compiled):
-        extra_ppm = compiled.graph.wire_ppm[rows] - PPM
-        size = payload + payload // PPM * extra_ppm + (payload % PPM * extra_ppm + HALF_PPM) // PPM
-        sending_ps = np.maximum(1, np.minimum(size / compiled.bytes_per_ps[rows] + 0.5, LONGEST_PS).astype(np.int64))
+        size = on_wire(np.full(len(rows), payload), compiled.wire_ppm[rows])
+        busy_ps = sending_ps(size, compiled.bytes_per_ps[rows])
         row_bytes[rows] += times * size
-        row_busy_ps[rows] += times * sending_ps
-        durations_ps, where = np.unique(sending_ps + compiled.latency_ps[rows], return_inverse=True)
+        row_busy_ps[rows] += times * busy_ps
+        durations_ps, where = np.unique(busy_ps + compiled.latency_ps[rows], return_inverse=True)
         counts = np.zeros(len(durations_ps), dtype=np.int64)
         np.add.at(counts, where, times)
         for duration_ps, count in zip(durations_ps.tolist(), counts.tolist(), strict=True):
