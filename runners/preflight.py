@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from analysis.tables import RUNS, TABLE
+from analysis.stored import RUNS, TABLE
 from runners.locks import lock
 from runners.settings import sqlite_file
 from xsim.errors import SpecError

@@ -57,7 +57,7 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
             return CONFIG_ERROR
         tell(outcome["details"].rstrip())
         return 1
-    store.begin({"code": point.code, "points": [point.named]}, again=[])
+    store.begin({"code": point.code, "points": [point.named]})
     store.write(row_of(point, outcome, worker=0, attempt=1))
     detail = store.folder / "detail" / point.key
     write_detail(detail, experiment, result)

@@ -79,7 +79,7 @@ def _run_claimed(plan: Plan, argv: Sequence[str]) -> int:
     due = {point.key for point in missing}
     there = [point for point in plan.points if point.key not in due]
     _announce(plan, store, len(there))
-    store.begin(_asked(plan, argv), again=[point.key for point in missing if point.key in known])
+    store.begin(_asked(plan, argv))
     before = Counter(known[point.key] for point in there)
     with _tracker(plan, store, there, to_run=len(missing)) as tracker:
         interrupted = _run_missing(plan, store, missing, before, tracker)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.tables import read_json
+from analysis.stored import read_json
 from runners.options import LABELS
 from runners.settings import sqlite_file
 from runners.titles import title
