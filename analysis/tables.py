@@ -15,9 +15,10 @@ from analysis.screen import counted
 from analysis.stored import read_json, stored
 from xsim.errors import SpecError
 
-__all__ = ["SWEEP", "Selection", "load", "rows_of", "runs", "select"]
+__all__ = ["SWEEP", "SWEEPS", "Selection", "load", "rows_of", "runs", "select"]
 
 SWEEP = "sweep.json"
+SWEEPS = "sweeps"  # folder of what each sweep asked for
 
 # What identifies a run to a reader, in the order in which rows are sorted.
 SORTED_BY = (

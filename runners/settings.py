@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +13,12 @@ from typing import TypeVar
 from runners.options import near
 from xsim.errors import SpecError
 
-__all__ = ["SETTING_KEYS", "Settings", "default_uri", "sqlite_file"]
+__all__ = ["SETTING_KEYS", "Settings", "default_uri", "sqlite_file", "tracking_uri"]
 
 T = TypeVar("T")
 
 SETTING_KEYS = ("out", "num_workers", "timeout_s", "retries", "retry", "dry_run", "tracking", "ray")
+VARIABLE = "MLFLOW_TRACKING_URI"  # MLflow's own; it keeps a password out of command lines
 STORES = ("sqlite", "http", "https", "postgresql", "mysql", "mssql")  # that MLflow has; of files alone no longer
 
 
@@ -59,7 +62,7 @@ class Settings:
             retries=_typed(config, "retries", int),
             retry_failed=retry == "failed",
             dry_run=_typed(config, "dry_run", bool),
-            tracking_uri=_tracking_uri(_inside(config, "tracking", "uri"), out),
+            tracking_uri=tracking_uri(_inside(config, "tracking", "uri"), out),
             ray_address=_address(_inside(config, "ray", "address")),
         )
 
@@ -80,13 +83,23 @@ def _folder(text: str) -> Path:
     return Path(text).expanduser().resolve()
 
 
-def _tracking_uri(uri: object, out: Path) -> str | None:
+def tracking_uri(uri: object, out: Path) -> str | None:
+    """The address that ``uri`` means for results under ``out``; ``None`` if nothing is to be tracked.
+
+    Raises:
+        SpecError: MLflow can keep nothing there.
+    """
     if uri is None:
         return default_uri(out)
     if uri == "none":
         return None
+    if uri == "environment":
+        uri = os.environ.get(VARIABLE)
+        if not uri:
+            fix = f"export {VARIABLE}=postgresql://USER:PASSWORD@HOST/NAME, say, or write tracking.uri=http://HOST:PORT"
+            raise SpecError("tracking.uri", "environment", f"the variable {VARIABLE} is not set", fix)
     scheme, _, place = uri.partition("://") if isinstance(uri, str) else ("", "", "")
-    if scheme.partition("+")[0] not in STORES or place.strip("/") in ("", ":memory:"):
+    if scheme.partition("+")[0] not in STORES or place.strip("/") in ("", ":memory:") or re.search(r"\s", place):
         fix = "write sqlite:///FILE, http://HOST:PORT or postgresql://USER@HOST/NAME, or choose tracking=none"
         raise SpecError("tracking.uri", uri, "it names no store that MLflow can keep", fix)
     path = str(uri).removeprefix("sqlite:///")

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.stored import MANIFEST, RUNS, TABLE, loose, newest, parts
-from analysis.tables import SWEEP, rows_of, runs
+from analysis.tables import SWEEP, SWEEPS, rows_of, runs
 from analysis.version import SCHEMA_VERSION
 from runners.locks import lock
 from runners.options import LABELS
@@ -114,13 +114,19 @@ class Store:
         """The rows of ``points``, in their order and under their names, whichever sweep wrote them."""
         return rows_of(self._all(), [point.named for point in points])
 
+    def everything(self) -> pa.Table:
+        """The newest row of every key, of every version."""
+        return self._all()
+
     def begin(self, asked: Mapping[str, object]) -> None:
-        """Note what was asked, and remove what dead writers left."""
-        for pattern in (".*", f"{TABLE}/.*", f"{RUNS}/??/.*"):
+        """Note what was asked, by the last sweep and by each, and remove what dead writers left."""
+        for pattern in (".*", f"{TABLE}/.*", f"{SWEEPS}/.*", f"{RUNS}/??/.*"):
             for path in self.folder.glob(pattern):
                 if _is_abandoned(path):
                     path.unlink(missing_ok=True)
         write_whole(self.folder / SWEEP, _json(asked))
+        if "sweep" in asked:
+            write_whole(self.folder / SWEEPS / f"{asked['sweep']}.json", _json(asked))
 
     def write(self, row: Row) -> None:
         """One finished run; every ``FOLD_ROWS`` of them are folded into a part."""

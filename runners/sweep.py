@@ -9,19 +9,17 @@ A sweep that was started before runs only what is missing.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 from analysis.command import INTERRUPTED, exits, starts, tell
 from analysis.screen import counted
+from analysis.secrets import shown
 from runners.cli import read_command
 
 if TYPE_CHECKING:
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
 
 FAILURES = ("failed", "timeout", "crashed", "out_of_memory")  # the other states are answers
 STATUS_EVERY_S = 5.0
+TOLD_FROM = 20  # runs that wait for MLflow: half a second
 
 
 @exits
@@ -71,6 +70,7 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
 
 
 def _run_claimed(plan: Plan, argv: Sequence[str]) -> int:
+    from runners.manifest import manifest
     from runners.store import Store
 
     store = Store(plan.settings.out / plan.name)
@@ -79,7 +79,7 @@ def _run_claimed(plan: Plan, argv: Sequence[str]) -> int:
     due = {point.key for point in missing}
     there = [point for point in plan.points if point.key not in due]
     _announce(plan, store, len(there))
-    store.begin(_asked(plan, argv))
+    store.begin(manifest(plan, argv))
     before = Counter(known[point.key] for point in there)
     with _tracker(plan, store, there, to_run=len(missing)) as tracker:
         interrupted = _run_missing(plan, store, missing, before, tracker)
@@ -87,6 +87,7 @@ def _run_claimed(plan: Plan, argv: Sequence[str]) -> int:
         failed = any(status in FAILURES for status in rows["status"].to_pylist())
         if tracker is not None:
             tracker.status = "KILLED" if interrupted else "FAILED" if failed else "FINISHED"
+            tracker.hurry = interrupted
         _report(store, rows)
     if tracker is not None and rows:
         _report_tracking(plan, tracker)
@@ -108,44 +109,27 @@ def _is_due(status: str | None, *, retry: bool) -> bool:
     return status is None or (retry and status in FAILURES)
 
 
-def _asked(plan: Plan, argv: Sequence[str]) -> dict[str, object]:
-    packages = ("xsim", "numba", "numpy", "ray", "simpy")
-    return {
-        "command": ["python", "-m", "runners.sweep", *argv],
-        "code": plan.points[0].code,
-        "python": sys.version.split()[0],
-        "versions": {name: _version(name) for name in packages},
-        "points": [point.named for point in plan.points],
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 @contextmanager
 def _tracker(plan: Plan, store: Store, there: Sequence[Point], to_run: int) -> Iterator[Tracker | None]:
-    """Where rows are logged; rows that an interrupted sweep left unlogged come first."""
+    """Where rows are logged; those that an interrupted sweep left unlogged come last."""
+    from runners.manifest import sweep_of
     from runners.track import Tracker, tracked
 
     uri = plan.settings.tracking_uri
     if uri is None:
         yield None
         return
-    identity = hashlib.sha256("\n".join(sorted(point.key for point in plan.points)).encode()).hexdigest()[:16]
-    tracker = Tracker(uri=uri, grid=plan.name, sweep=identity, folder=store.folder, code=plan.points[0].code)
+    sweep = sweep_of(point.key for point in plan.points)
+    tracker = Tracker(uri=uri, grid=plan.name, sweep=sweep, folder=store.folder, code=plan.points[0].code)
     logged = tracked(store.folder, uri)
-    untracked = [point for point in there if point.key not in logged]
+    untracked = [point.key for point in there if point.key not in logged]
     with closing(tracker):
+        tracker.add_stored(untracked)
         if untracked or to_run:
             tracker.start()
-        if untracked:
-            for row in store.rows(untracked).to_pylist():
-                tracker.add(row)
         yield tracker
+        if tracker.left > TOLD_FROM and not tracker.hurry:
+            tell(f"MLflow is given the last {counted(tracker.left, 'run')}; Ctrl-C leaves them to the next start")
 
 
 def _run_missing(
@@ -250,8 +234,11 @@ def _report_tracking(plan: Plan, tracker: Tracker) -> None:
     if tracker.problem:
         tell(f"warning: MLflow has not all runs: {tracker.problem}; the same command logs the rest")
     own = tracker.uri == default_uri(plan.settings.out)
-    place = shlex.quote(str(plan.settings.out)) if own else f"--uri {shlex.quote(tracker.uri)}"
-    print(f"MLflow:  {starts('runners.ui')} {place}")
+    if tracker.uri.startswith("http"):
+        print(f"MLflow:  {shown(tracker.uri)}")
+    else:
+        place = shlex.quote(str(plan.settings.out)) if own else f"--uri {shlex.quote(shown(tracker.uri))}"
+        print(f"MLflow:  {starts('runners.ui')} {place}")
 
 
 if __name__ == "__main__":
