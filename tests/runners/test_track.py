@@ -16,13 +16,8 @@ from runners import track as tracking
 from runners.mlflow_runs import open_client, origin
 from runners.store import Row, Store, row_of
 from runners.track import tracked
-from tests.runners.mlflow_stores import GRID, copied, logged, made, track, tracker
+from tests.runners.mlflow_stores import GRID, copied, logged, track, tracker
 from tests.runners.test_store import FIGURES, outcome, point, write
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(tmp_path_factory.mktemp("store"))
 
 
 @pytest.fixture
