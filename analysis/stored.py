@@ -19,10 +19,23 @@ import pyarrow.parquet as pq
 from analysis.version import SCHEMA_VERSION
 from xsim.errors import SpecError
 
-__all__ = ["MANIFEST", "RUNS", "TABLE", "Loose", "loose", "newest", "part_names", "parts", "read_json", "stored"]
+__all__ = [
+    "DETAIL",
+    "MANIFEST",
+    "RUNS",
+    "TABLE",
+    "Loose",
+    "loose",
+    "newest",
+    "part_names",
+    "parts",
+    "read_json",
+    "stored",
+]
 
 RUNS = "runs"
 TABLE = "table"
+DETAIL = "detail"  # large tables of runs, a folder for each
 MANIFEST = "manifest.json"
 LOOKS = 5  # at a table that another process rewrites meanwhile
 

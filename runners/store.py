@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.stored import MANIFEST, RUNS, TABLE, loose, newest, parts
+from analysis.stored import DETAIL, MANIFEST, RUNS, TABLE, loose, newest, parts
 from analysis.tables import SWEEP, SWEEPS, rows_of, runs
 from analysis.version import SCHEMA_VERSION
 from runners.locks import lock
@@ -48,6 +48,7 @@ _ORIGIN = (
     ("config_json", "text", "", "the resolved experiment"),
 )
 _VOLATILE = (
+    ("tables", "text", "", "folder of its large tables, beside this one, if the sweep that ran it asked for any"),
     ("wall_s", "float", "s", "how long the simulation took"),
     ("worker", "int", "1", "number of the process that ran it; -1: none did"),
     ("attempt", "int", "1", "how often it was started"),
@@ -86,6 +87,7 @@ def row_of(point: Point, outcome: Outcome, *, worker: int, attempt: int) -> Row:
         **outcome["metrics"],
         "code": point.code,
         "config_json": point.config_json,
+        "tables": f"{DETAIL}/{point.key}" if outcome.get("tables") else None,
         "wall_s": outcome["wall_s"],
         "worker": worker,
         "attempt": attempt,

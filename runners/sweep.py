@@ -13,8 +13,9 @@ import os
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from analysis.command import INTERRUPTED, exits, starts, tell
@@ -64,6 +65,10 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     check_writable(folder)
     if plan.settings.tracking_uri is not None:
         check_store(plan.settings.tracking_uri)
+    if plan.settings.copy_to is not None:
+        from runners.copies import check_target
+
+        check_target(plan.settings.copy_to)
     with stoppable() as stop, claimed(folder, argv):
         code = _run_claimed(plan, argv)
     return stop.code or code
@@ -76,6 +81,8 @@ def _run_claimed(plan: Plan, argv: Sequence[str]) -> int:
     store = Store(plan.settings.out / plan.name)
     known = store.known()
     missing = [point for point in plan.points if _is_due(known.get(point.key), retry=plan.settings.retry_failed)]
+    if plan.settings.detail:
+        missing = _with_tables(plan, store, known, missing)
     due = {point.key for point in missing}
     there = [point for point in plan.points if point.key not in due]
     _announce(plan, store, len(there))
@@ -91,9 +98,27 @@ def _run_claimed(plan: Plan, argv: Sequence[str]) -> int:
         _report(store, rows)
     if tracker is not None and rows:
         _report_tracking(plan, tracker)
+    if plan.settings.copy_to is not None and rows:
+        from runners.copies import copy_table
+
+        copy_table(rows, plan.settings.copy_to)
+        print(f"Copy:    {shown(plan.settings.copy_to)}")
     if interrupted:
         tell(f"interrupted: {len(rows)} of {len(plan.points)} are done; the same command runs the rest")
     return INTERRUPTED if interrupted else int(failed)
+
+
+def _with_tables(plan: Plan, store: Store, known: Mapping[str, str], missing: Sequence[Point]) -> list[Point]:
+    """``missing`` and the sound runs that lack tables that are to be kept, in order; each is told which those are."""
+    from analysis.stored import DETAIL
+    from runners.detail import lacking
+
+    due, names = {point.key for point in missing}, plan.settings.detail
+    for key, status in known.items():
+        if status == "ok" and lacking(store.folder / DETAIL / key, names):
+            due.add(key)
+    asked = {"detail": list(names)}
+    return [replace(point, config={**point.config, **asked}) for point in plan.points if point.key in due]
 
 
 def _announce(plan: Plan, store: Store, there: int) -> None:
@@ -166,6 +191,8 @@ def _follow(
     note: Callable[[str], None],
 ) -> None:
     """Store and show each outcome as it comes."""
+    from analysis.stored import DETAIL
+    from runners.detail import write_large
     from runners.progress import progress
     from runners.store import row_of
 
@@ -174,6 +201,8 @@ def _follow(
         for done in outcomes:
             if done is not None:
                 row = row_of(done.point, done.outcome, worker=done.worker, attempt=done.attempt)
+                if large := done.outcome.get("tables"):
+                    write_large(store.folder / DETAIL / done.point.key, large)
                 store.write(row)
                 if tracker is not None:
                     tracker.add(row)
