@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn, Protocol
 
+from analysis.secrets import shown
 from xsim.errors import SpecError, XsimError
 
 __all__ = ["CONFIG_ERROR", "INTERRUPTED", "UNREAD", "Main", "Parser", "Stopped", "exits", "starts", "tell"]
@@ -71,9 +72,9 @@ def exits(main: Callable[[Sequence[str]], int]) -> Main:
 
 
 def tell(text: str) -> None:
-    """Print ``text`` on stderr; work goes on if nobody reads that any more."""
+    """Print ``text`` without its secrets on stderr; work goes on if nobody reads that any more."""
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(shown(text), file=sys.stderr, flush=True)
     except BrokenPipeError:
         _discard(sys.stderr.fileno())
 

@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from analysis.screen import counted
+from analysis.stored import read_json, stored
 from xsim.errors import SpecError
 
-__all__ = [
-    "MANIFEST",
-    "RUNS",
-    "SWEEP",
-    "TABLE",
-    "Selection",
-    "compacted",
-    "load",
-    "read_json",
-    "rows_of",
-    "runs",
-    "select",
-]
+__all__ = ["SWEEP", "SWEEPS", "Selection", "load", "rows_of", "runs", "select"]
 
-RUNS = "runs"
-TABLE = "table"
-MANIFEST = "manifest.json"
 SWEEP = "sweep.json"
+SWEEPS = "sweeps"  # folder of what each sweep asked for
 
 # What identifies a run to a reader, in the order in which rows are sorted.
 SORTED_BY = (
@@ -66,43 +50,24 @@ def load(folder: str | os.PathLike[str], *, every_version: bool = False) -> pa.T
     return table
 
 
-def runs(folder: Path) -> pa.Table | None:
-    """All that ``folder`` holds, of every version, sorted; ``None`` without a run."""
-    parts = compacted(folder)
-    keys = {key for part in parts for key in part["key"].to_pylist()}
-    tables = [table for table in (*parts, *_loose(folder / RUNS, keys)) if table.num_rows]
-    if not tables:
+def runs(folder: Path, columns: Sequence[str] | None = None) -> pa.Table | None:
+    """All that ``folder`` holds, of every version, sorted; ``None`` without a run.
+
+    Args:
+        folder: Of a sweep.
+        columns: Which to read, ``key`` among them; without it all.
+    """
+    table = stored(folder, columns)
+    if table is None:
         return None
-    table = pa.concat_tables(tables, promote_options="permissive")
     for name, value in UNWRITTEN.items():
         if name in table.column_names:
             index = table.column_names.index(name)
             table = table.set_column(index, table.field(index), pc.fill_null(table[name], value))
-        else:
+        elif columns is None or name in columns:
             table = table.append_column(name, pa.repeat(value, table.num_rows))
-    return table.sort_by([(name, "ascending") for name in SORTED_BY]).combine_chunks()
-
-
-def compacted(folder: Path) -> list[pa.Table]:
-    """The parts of the compacted table that are whole: of a lost one the runs hold everything."""
-    named = read_json(folder / TABLE / MANIFEST).get("parts", [])
-    found = (_whole(folder / TABLE / name, pq.read_table) for name in named)
-    return [table for table in found if table is not None]
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in the file ``path``; empty if there is none, or a file that something else has spoiled."""
-    try:
-        found = json.loads(path.read_text())
-        if isinstance(found, dict):
-            return found
-        problem = "it holds no object"
-    except FileNotFoundError:
-        return {}
-    except (ValueError, OSError) as error:
-        problem = str(error)
-    warnings.warn(f"{path} cannot be read and is left out: {problem}", stacklevel=2)
-    return {}
+    order = [name for name in SORTED_BY if name in table.column_names]
+    return table.sort_by([(name, "ascending") for name in order]).combine_chunks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,24 +135,3 @@ def _named_by(table: pa.Table, points: Sequence[Mapping[str, Any]]) -> pa.Table:
             values = [names.get(field.name, value) for names, value in zip(given, stored, strict=True)]
             table = table.set_column(index, field, pa.array(values, field.type))
     return table
-
-
-def _loose(folder: Path, compacted: set[str]) -> Iterator[pa.Table]:
-    """Runs that are not in the compacted table; what a crash left half-written is not a run."""
-    for path in sorted(folder.glob("??/[!.]*.arrow")):
-        if path.stem in compacted or path.stat().st_size == 0:
-            continue
-        table = _whole(path, lambda path: pa.ipc.open_file(path.read_bytes()).read_all())
-        if table is not None:
-            yield table
-
-
-def _whole(path: Path, read: Callable[[Path], pa.Table]) -> pa.Table | None:
-    """The table in the file ``path``, if the file is whole."""
-    try:
-        return read(path)
-    except FileNotFoundError:
-        return None
-    except (pa.ArrowInvalid, OSError) as error:
-        warnings.warn(f"{path} is no whole file and is left out: {error}", stacklevel=3)
-        return None

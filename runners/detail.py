@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from runners.run_tables import TIMELINE
 from runners.store import write_whole
-from xsim.experiment import Experiment, Result
-from xsim.tables import (
-    Table,
-    collective_table,
-    completion_table,
-    exchange_table,
-    link_table,
-    operator_table,
-    queue_table,
-    rank_table,
-)
-from xsim.trace import trace_events
+from xsim.tables import Table
 
-__all__ = ["DOCS", "traced", "write_detail", "write_tables"]
+__all__ = ["DOCS", "lacking", "write_large", "write_tables"]
 
-TRACED_RANKS = 64  # a timeline of 1024 ranks would be a file of 700 MB
+TRACE = "trace.json"
 
 UNITS = {"_ps": "ps", "_bytes": "B", "_bytes_per_s": "B/s"}  # by the end of a column's name
 
@@ -88,6 +77,7 @@ DOCS: Mapping[str, str] = {
     "queued_bytes": "waiting at its port at that instant, beside what is being sent",
     "rate_bytes_per_s": "bytes of packets that it began to send in the interval that ends then, over its length",
     "percent": "of the flows",
+    "flows": "how many took that long",
     "duration_ps": "from start to completion; of a percentage of the flows, what so many do not exceed",
     "flow": "what it is called in its list",
     "src": "host that sends",
@@ -96,35 +86,25 @@ DOCS: Mapping[str, str] = {
 }
 
 
-def write_detail(folder: Path, experiment: Experiment, result: Result) -> None:
-    """Tables per rank, operator, link and so on as Parquet, ``trace.json`` for Perfetto."""
-    scenario, timeline = experiment.scenario, result.timeline
-    tables = {
-        "ranks": rank_table(scenario, result.workload, timeline, result.account, result.memory),
-        "operators": operator_table(result.account),
-        "links": link_table(result.fabric, result.network, timeline.makespan_ps),
-        "exchanges": exchange_table(result.workload, result.optimality),
-        "collectives": collective_table(result.collectives),
-        "completion": completion_table(result.network.flows),
-    }
-    if result.network.samples is not None:
-        tables["queues"] = queue_table([link.name for link in result.fabric.links], result.network.samples)
-    write_tables(folder, tables)
-    events = trace_events(result.workload, timeline, scenario, traced(result))
-    write_whole(folder / "trace.json", json.dumps({"traceEvents": events}, separators=(",", ":")).encode())
+def write_large(folder: Path, tables: Mapping[str, Table | bytes]) -> None:
+    """Tables as Parquet files of their names, a timeline as ``trace.json``."""
+    for name, table in tables.items():
+        if isinstance(table, bytes):
+            write_whole(folder / TRACE, table)
+        else:
+            write_tables(folder, {name: table})
+
+
+def lacking(folder: Path, names: Collection[str]) -> bool:
+    """Whether a run whose tables lie in ``folder`` has to run again for those called ``names``."""
+    files = {name: TRACE if name == TIMELINE else f"{name}.parquet" for name in names if name != "queues"}
+    return not all((folder / file).is_file() for file in files.values())
 
 
 def write_tables(folder: Path, tables: Mapping[str, Table]) -> None:
     """Each as a Parquet file of its name; every column carries its unit and meaning."""
     for name, columns in tables.items():
         write_whole(folder / f"{name}.parquet", _parquet(columns))
-
-
-def traced(result: Result) -> frozenset[int] | None:
-    """Ranks in the timeline: all of a small deployment (None), else the first of each group of the first replica."""
-    if len(result.account.ranks) <= TRACED_RANKS:
-        return None
-    return frozenset(program.devices.ranks[0] for program in result.workload.programs if program.replica == 0)
 
 
 def _parquet(columns: Table) -> bytes:

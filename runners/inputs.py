@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 import xsim
+from analysis.version import SCHEMA_VERSION
 from runners.faults import plain_faults, read_faults
 from xsim.errors import SpecError
 from xsim.experiment import Experiment
@@ -31,7 +32,6 @@ from xsim.spec.scenario import Scenario
 
 __all__ = ["INPUT_KEYS", "SCHEMA_VERSION", "Inputs", "code_hash", "key_of", "read", "resolved"]
 
-SCHEMA_VERSION = 4  # of the result tables; part of every key
 LARGEST = 2**63 - 1  # that a column of whole numbers holds
 
 INPUT_KEYS = (

@@ -23,6 +23,7 @@ __all__ = [
     "LABELS",
     "PRESETS",
     "ROOT",
+    "TABLES",
     "UNWRITTEN",
     "check_choice",
     "check_key",
@@ -44,6 +45,7 @@ DATA = tuple(_SPECS)
 LABELS = (*DATA, *families.FAMILIES)  # the groups that make an experiment: a row carries the chosen names
 GROUPS = (*LABELS, "tracking", "ray")
 PRESETS = ("grid", "experiment")  # groups that are added with +
+TABLES = ("ranks", "operators", "links", "exchanges", "collectives", "completion", "flows", "queues", "timeline")
 ROOT: Mapping[str, str] = {
     "batch": "samples per iteration; null: what the deployment trains",
     "precision": "fp32, tf32, fp16 or bf16",
@@ -57,6 +59,8 @@ ROOT: Mapping[str, str] = {
     "timeout_s": "a simulation that takes longer is stopped; null: never",
     "retries": "how often a simulation is started again when its process dies",
     "retry": "failed: run the failed rows of an earlier sweep again; none: keep them",
+    "detail": f"large tables of each run to keep: all, or some of [{','.join(TABLES)}]; what lacks them runs again",
+    "copy_to": "address of a file to which the final table of a sweep goes too: s3://BUCKET/results.parquet",
     "dry_run": "true: list the points of the sweep and run nothing",
 }
 

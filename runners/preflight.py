@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from analysis.tables import RUNS, TABLE
+from analysis.secrets import shown_words
+from analysis.stored import RUNS, TABLE
 from runners.locks import lock
 from runners.settings import sqlite_file
 from xsim.errors import SpecError
@@ -85,6 +86,6 @@ def claimed(folder: Path, argv: Sequence[str]) -> Iterator[None]:
         raise SpecError("out", str(folder), f"another sweep writes there: {holder}", fix)
     with file:
         file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}, {shlex.join(argv)}\n")
+        file.write(f"process {os.getpid()} on {socket.gethostname()}, {shlex.join(shown_words(argv))}\n")
         file.flush()
         yield

@@ -39,11 +39,13 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(plan: Plan, argv: Sequence[str]) -> int:
-    from runners.detail import traced, write_detail
+    from analysis.stored import DETAIL
+    from runners.detail import write_large
     from runners.explain import explain
     from runners.inputs import read
     from runners.options import offered
     from runners.preflight import check_writable
+    from runners.run_tables import TIMELINE, run_tables, timeline, traced
     from runners.store import Store, row_of
     from runners.warm import warm
     from runners.watch import watching
@@ -62,10 +64,11 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
             return CONFIG_ERROR
         tell(outcome["details"].rstrip())
         return 1
-    store.begin({"code": point.code, "points": [point.named]}, again=[])
+    detail = store.folder / DETAIL / point.key
+    store.begin({"code": point.code, "points": [point.named]})
+    outcome["tables"] = {**run_tables(experiment, result), TIMELINE: timeline(experiment, result)}
+    write_large(detail, outcome["tables"])
     store.write(row_of(point, outcome, worker=0, attempt=1))
-    detail = store.folder / "detail" / point.key
-    write_detail(detail, experiment, result)
     print(point.title)
     explain(experiment, result)
     print(f"Tables per rank, operator, link, exchange and collective: {detail}")

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from runners.options import near
+from runners.options import TABLES, near
 from xsim.errors import SpecError
 
-__all__ = ["SETTING_KEYS", "Settings", "default_uri", "sqlite_file"]
+__all__ = ["SETTING_KEYS", "Settings", "default_uri", "sqlite_file", "tracking_uri"]
 
 T = TypeVar("T")
 
-SETTING_KEYS = ("out", "num_workers", "timeout_s", "retries", "retry", "dry_run", "tracking", "ray")
+_PLAIN = ("out", "num_workers", "timeout_s", "retries", "retry", "detail", "copy_to", "dry_run")
+SETTING_KEYS = (*_PLAIN, "tracking", "ray")
+VARIABLE = "MLFLOW_TRACKING_URI"  # MLflow's own; it keeps a password out of command lines
 STORES = ("sqlite", "http", "https", "postgresql", "mysql", "mssql")  # that MLflow has; of files alone no longer
 
 
@@ -24,6 +28,8 @@ class Settings:
     """No result depends on these; ``conf/config.yaml`` says what each means.
 
     Attributes:
+        detail: Which large tables of each run are kept.
+        copy_to: Where the final table goes too: a file, by its address.
         tracking_uri: Of the MLflow store; absent if nothing is tracked.
         ray_address: ``local`` for a Ray of one's own.
     """
@@ -34,6 +40,8 @@ class Settings:
     retries: int
     retry_failed: bool
     dry_run: bool
+    detail: tuple[str, ...]
+    copy_to: str | None
     tracking_uri: str | None
     ray_address: str
 
@@ -59,7 +67,9 @@ class Settings:
             retries=_typed(config, "retries", int),
             retry_failed=retry == "failed",
             dry_run=_typed(config, "dry_run", bool),
-            tracking_uri=_tracking_uri(_inside(config, "tracking", "uri"), out),
+            detail=_tables(config["detail"]),
+            copy_to=None if config["copy_to"] is None else _typed(config, "copy_to", str),
+            tracking_uri=tracking_uri(_inside(config, "tracking", "uri"), out),
             ray_address=_address(_inside(config, "ray", "address")),
         )
 
@@ -80,17 +90,38 @@ def _folder(text: str) -> Path:
     return Path(text).expanduser().resolve()
 
 
-def _tracking_uri(uri: object, out: Path) -> str | None:
+def tracking_uri(uri: object, out: Path) -> str | None:
+    """The address that ``uri`` means for results under ``out``; ``None`` if nothing is to be tracked.
+
+    Raises:
+        SpecError: MLflow can keep nothing there.
+    """
     if uri is None:
         return default_uri(out)
     if uri == "none":
         return None
+    if uri == "environment":
+        uri = os.environ.get(VARIABLE)
+        if not uri:
+            fix = f"export {VARIABLE}=postgresql://USER:PASSWORD@HOST/NAME, say, or write tracking.uri=http://HOST:PORT"
+            raise SpecError("tracking.uri", "environment", f"the variable {VARIABLE} is not set", fix)
     scheme, _, place = uri.partition("://") if isinstance(uri, str) else ("", "", "")
-    if scheme.partition("+")[0] not in STORES or place.strip("/") in ("", ":memory:"):
+    if scheme.partition("+")[0] not in STORES or place.strip("/") in ("", ":memory:") or re.search(r"\s", place):
         fix = "write sqlite:///FILE, http://HOST:PORT or postgresql://USER@HOST/NAME, or choose tracking=none"
         raise SpecError("tracking.uri", uri, "it names no store that MLflow can keep", fix)
     path = str(uri).removeprefix("sqlite:///")
     return str(uri) if path == uri or path.startswith("/") else f"sqlite:///{Path(path).resolve()}"
+
+
+def _tables(asked: object) -> tuple[str, ...]:
+    names = (asked,) if isinstance(asked, str) else tuple(asked) if isinstance(asked, list | tuple) else (asked,)
+    if names == ("all",):
+        return TABLES
+    for name in names:
+        if name not in TABLES:
+            fix = f"write detail=all, or some of them: detail=[{','.join(TABLES)}]"
+            raise SpecError("detail", name, "there is no such table", fix)
+    return tuple(map(str, names))
 
 
 def _address(address: object) -> str:

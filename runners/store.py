@@ -1,7 +1,8 @@
-"""Results on disk: one whole Arrow file per finished run, compacted into Parquet when a sweep ends.
+"""Results on disk: one whole Arrow file per finished run, folded into Parquet parts by hundreds.
 
 Only the process that started the sweep writes. Every file appears under its name complete or not at all: it is
-written under a name that begins with a dot, forced to disk, and renamed.
+written under a name that begins with a dot, forced to disk, and renamed. A row leaves its own file only when the part
+that holds it, and the manifest that names the part, are safe.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ import os
 import re
 import socket
 import time
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.tables import MANIFEST, RUNS, SWEEP, TABLE, compacted, rows_of, runs
-from runners.inputs import SCHEMA_VERSION
+from analysis.stored import DETAIL, MANIFEST, RUNS, TABLE, loose, newest, parts
+from analysis.tables import SWEEP, SWEEPS, rows_of, runs
+from analysis.version import SCHEMA_VERSION
+from runners.locks import lock
 from runners.options import LABELS
 from runners.points import Point
 from runners.worker import Outcome
@@ -44,11 +48,13 @@ _ORIGIN = (
     ("config_json", "text", "", "the resolved experiment"),
 )
 _VOLATILE = (
+    ("tables", "text", "", "folder of its large tables, beside this one, if the sweep that ran it asked for any"),
     ("wall_s", "float", "s", "how long the simulation took"),
     ("worker", "int", "1", "number of the process that ran it; -1: none did"),
     ("attempt", "int", "1", "how often it was started"),
     ("details", "text", "", "traceback of a failure"),
 )
+FOLD_ROWS = 500  # rows in files of their own at most: a reader needs 0.3 ms for each
 VOLATILE = tuple(name for name, *_ in _VOLATILE)  # the columns that may differ between equal runs
 
 
@@ -81,6 +87,7 @@ def row_of(point: Point, outcome: Outcome, *, worker: int, attempt: int) -> Row:
         **outcome["metrics"],
         "code": point.code,
         "config_json": point.config_json,
+        "tables": f"{DETAIL}/{point.key}" if outcome.get("tables") else None,
         "wall_s": outcome["wall_s"],
         "worker": worker,
         "attempt": attempt,
@@ -89,46 +96,51 @@ def row_of(point: Point, outcome: Outcome, *, worker: int, attempt: int) -> Row:
     return {name: known.get(name) for name in SCHEMA.names}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Store:
     """The folder of one grid."""
 
     folder: Path
+    _unfolded: int = field(default=0, init=False)
 
     def known(self) -> dict[str, str]:
         """Status of every run that is there, by key."""
-        table = self._all()
+        table = self._all(("key", "status"))
         return dict(zip(table["key"].to_pylist(), table["status"].to_pylist(), strict=True))
 
     def older(self, code: str) -> int:
         """How many rows another version of the simulator than ``code`` wrote."""
-        return sum(other != code for other in self._all()["code"].to_pylist())
+        return sum(other != code for other in self._all(("key", "code"))["code"].to_pylist())
 
     def rows(self, points: Iterable[Point]) -> pa.Table:
         """The rows of ``points``, in their order and under their names, whichever sweep wrote them."""
         return rows_of(self._all(), [point.named for point in points])
 
-    def begin(self, asked: Mapping[str, object], again: Collection[str]) -> None:
-        """Note what was asked, and remove what dead writers left.
+    def everything(self) -> pa.Table:
+        """The newest row of every key, of every version."""
+        return self._all()
 
-        The rows of ``again`` are to be replaced: the compacted table may not shadow them.
-        """
-        for pattern in (".*", f"{TABLE}/.*", f"{RUNS}/??/.*"):
+    def begin(self, asked: Mapping[str, object]) -> None:
+        """Note what was asked, by the last sweep and by each, and remove what dead writers left."""
+        for pattern in (".*", f"{TABLE}/.*", f"{SWEEPS}/.*", f"{RUNS}/??/.*"):
             for path in self.folder.glob(pattern):
                 if _is_abandoned(path):
                     path.unlink(missing_ok=True)
-        if again:
-            (self.folder / TABLE / MANIFEST).unlink(missing_ok=True)
         write_whole(self.folder / SWEEP, _json(asked))
+        if "sweep" in asked:
+            write_whole(self.folder / SWEEPS / f"{asked['sweep']}.json", _json(asked))
 
     def write(self, row: Row) -> None:
-        """One finished run."""
-        sink = pa.BufferOutputStream()
+        """One finished run; every ``FOLD_ROWS`` of them are folded into a part."""
+        key = str(row["key"])
         table = pa.Table.from_pylist([row], schema=SCHEMA)
+        sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, SCHEMA) as writer:
             writer.write_table(table)
-        key = str(row["key"])
         write_whole(self.folder / RUNS / key[:2] / f"{key}.arrow", sink.getvalue().to_pybytes())
+        self._unfolded += 1
+        if self._unfolded >= FOLD_ROWS:
+            self.compact()
 
     def note(self, state: str, total: int, done: Mapping[str, int], eta_s: float | None) -> None:
         """Where the sweep stands, for other programs: of its ``total`` points, how many ended with which status.
@@ -140,31 +152,60 @@ class Store:
         write_whole(self.folder / "status.json", _json(status))
 
     def compact(self) -> None:
-        """Bring the compacted table up to date, if it is not; the runs stay."""
-        table_folder = self.folder / TABLE
-        table = self._all()
-        if table.num_rows == sum(part.num_rows for part in compacted(self.folder)):
-            return
-        old = table_folder.glob("part-*.parquet")
-        number = 1 + max((int(path.stem.removeprefix("part-")) for path in old), default=0)
-        part = f"part-{number:06d}.parquet"
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
-        write_whole(table_folder / part, sink.getvalue().to_pybytes())
-        write_whole(table_folder / MANIFEST, _json({"parts": [part], "rows": table.num_rows}))
-        for path in table_folder.glob("part-*.parquet"):
-            if path.name != part:
-                path.unlink()
+        """Fold the runs that have files of their own into a part. If that fails nothing is lost: they stay."""
+        self._unfolded = 0
+        try:
+            single = list(loose(self.folder))
+            if not single:
+                return
+            (self.folder / TABLE).mkdir(parents=True, exist_ok=True)
+            holder = lock(self.folder / TABLE / ".lock")
+            if holder is None:  # another process does it
+                return
+            with holder:
+                _fold(self.folder, [entry.table for entry in single])
+                for entry in single:
+                    if entry.untouched:
+                        entry.path.unlink(missing_ok=True)
+        except OSError as error:
+            warnings.warn(f"{self.folder}: runs keep files of their own: {error.strerror}", stacklevel=2)
 
-    def _all(self) -> pa.Table:
-        found = runs(self.folder)
+    def _all(self, columns: Sequence[str] | None = None) -> pa.Table:
+        found = runs(self.folder, columns)
         return SCHEMA.empty_table() if found is None else found
+
+
+def _fold(folder: Path, rows: Sequence[pa.Table]) -> None:
+    """Write ``rows`` as the newest part, the small ones before it in the same; of old rows half at most stay."""
+    found = parts(folder)
+    there = {name: table for name, table in found.items() if table is not None or (folder / TABLE / name).exists()}
+    names = list(there)
+    kept = len(names)
+    while kept and (last := there[names[kept - 1]]) is not None and last.num_rows < FOLD_ROWS:
+        kept -= 1
+    whole = [table for table in there.values() if table is not None]
+    distinct = {key for table in (*whole, *rows) for key in table["key"].to_pylist()}
+    if len(whole) == len(names) and sum(table.num_rows for table in whole[:kept]) > 2 * len(distinct):
+        kept = 0
+    joined = newest([*(table for name in names[kept:] if (table := there[name]) is not None), *rows])
+    assert joined is not None
+    taken = {*found, *(path.name for path in (folder / TABLE).glob("part-*.parquet"))}
+    numbers = (int(name.removeprefix("part-").removesuffix(".parquet")) for name in taken)
+    name = f"part-{1 + max(numbers, default=0):06d}.parquet"
+    sink = pa.BufferOutputStream()
+    pq.write_table(joined.combine_chunks(), sink, compression="zstd")
+    write_whole(folder / TABLE / name, sink.getvalue().to_pybytes())
+    named = [*names[:kept], name]
+    write_whole(folder / TABLE / MANIFEST, _json({"schema_version": SCHEMA_VERSION, "parts": named}))
+    for path in (folder / TABLE).glob("part-*.parquet"):
+        if path.name not in named:
+            path.unlink()
 
 
 def write_whole(path: Path, data: bytes) -> None:
     """``data`` under ``path``, complete or not at all, also if the machine stops meanwhile."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    hidden = path.with_name(f".{path.name}.{os.getpid()}")
+    _make(path.parent)
+    hidden = path.with_name(f".{path.name}.{os.getpid()}@{socket.gethostname()}")
     try:
         with hidden.open("wb") as file:
             file.write(data)
@@ -174,17 +215,29 @@ def write_whole(path: Path, data: bytes) -> None:
     except BaseException:
         hidden.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    _sync(path.parent)
+
+
+def _make(folder: Path) -> None:
+    """``folder``, which is still there after a power failure."""
+    if not folder.is_dir():
+        _make(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync(folder.parent)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def _is_abandoned(path: Path) -> bool:
-    """Whether ``path`` is half of a file whose writer has ended."""
-    writer = re.fullmatch(r"\..+\.(\d+)", path.name)
-    return writer is not None and not Path("/proc", writer[1]).exists()
+    """Whether ``path`` is half of a file whose writer, on this machine, has ended."""
+    writer = re.fullmatch(r"\..+\.(\d+)@(.+)", path.name)
+    return writer is not None and writer[2] == socket.gethostname() and not Path("/proc", writer[1]).exists()
 
 
 def _json(value: Mapping[str, object]) -> bytes:

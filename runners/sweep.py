@@ -9,19 +9,18 @@ A sweep that was started before runs only what is missing.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from importlib import metadata
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from analysis.command import INTERRUPTED, exits, starts, tell
 from analysis.screen import counted
+from analysis.secrets import shown
 from runners.cli import read_command
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
 FAILURES = ("failed", "timeout", "crashed", "out_of_memory")  # the other states are answers
 STATUS_EVERY_S = 5.0
+TOLD_FROM = 20  # runs that wait for MLflow: half a second
 
 
 @exits
@@ -65,21 +65,28 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     check_writable(folder)
     if plan.settings.tracking_uri is not None:
         check_store(plan.settings.tracking_uri)
+    if plan.settings.copy_to is not None:
+        from runners.copies import check_target
+
+        check_target(plan.settings.copy_to)
     with stoppable() as stop, claimed(folder, argv):
         code = _run_claimed(plan, argv)
     return stop.code or code
 
 
 def _run_claimed(plan: Plan, argv: Sequence[str]) -> int:
+    from runners.manifest import manifest
     from runners.store import Store
 
     store = Store(plan.settings.out / plan.name)
     known = store.known()
     missing = [point for point in plan.points if _is_due(known.get(point.key), retry=plan.settings.retry_failed)]
+    if plan.settings.detail:
+        missing = _with_tables(plan, store, known, missing)
     due = {point.key for point in missing}
     there = [point for point in plan.points if point.key not in due]
     _announce(plan, store, len(there))
-    store.begin(_asked(plan, argv), again=[point.key for point in missing if point.key in known])
+    store.begin(manifest(plan, argv))
     before = Counter(known[point.key] for point in there)
     with _tracker(plan, store, there, to_run=len(missing)) as tracker:
         interrupted = _run_missing(plan, store, missing, before, tracker)
@@ -87,12 +94,31 @@ def _run_claimed(plan: Plan, argv: Sequence[str]) -> int:
         failed = any(status in FAILURES for status in rows["status"].to_pylist())
         if tracker is not None:
             tracker.status = "KILLED" if interrupted else "FAILED" if failed else "FINISHED"
+            tracker.hurry = interrupted
         _report(store, rows)
     if tracker is not None and rows:
         _report_tracking(plan, tracker)
+    if plan.settings.copy_to is not None and rows:
+        from runners.copies import copy_table
+
+        copy_table(rows, plan.settings.copy_to)
+        print(f"Copy:    {shown(plan.settings.copy_to)}")
     if interrupted:
         tell(f"interrupted: {len(rows)} of {len(plan.points)} are done; the same command runs the rest")
     return INTERRUPTED if interrupted else int(failed)
+
+
+def _with_tables(plan: Plan, store: Store, known: Mapping[str, str], missing: Sequence[Point]) -> list[Point]:
+    """``missing`` and the sound runs that lack tables that are to be kept, in order; each is told which those are."""
+    from analysis.stored import DETAIL
+    from runners.detail import lacking
+
+    due, names = {point.key for point in missing}, plan.settings.detail
+    for key, status in known.items():
+        if status == "ok" and lacking(store.folder / DETAIL / key, names):
+            due.add(key)
+    asked = {"detail": list(names)}
+    return [replace(point, config={**point.config, **asked}) for point in plan.points if point.key in due]
 
 
 def _announce(plan: Plan, store: Store, there: int) -> None:
@@ -108,44 +134,27 @@ def _is_due(status: str | None, *, retry: bool) -> bool:
     return status is None or (retry and status in FAILURES)
 
 
-def _asked(plan: Plan, argv: Sequence[str]) -> dict[str, object]:
-    packages = ("xsim", "numba", "numpy", "ray", "simpy")
-    return {
-        "command": ["python", "-m", "runners.sweep", *argv],
-        "code": plan.points[0].code,
-        "python": sys.version.split()[0],
-        "versions": {name: _version(name) for name in packages},
-        "points": [point.named for point in plan.points],
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
 @contextmanager
 def _tracker(plan: Plan, store: Store, there: Sequence[Point], to_run: int) -> Iterator[Tracker | None]:
-    """Where rows are logged; rows that an interrupted sweep left unlogged come first."""
+    """Where rows are logged; those that an interrupted sweep left unlogged come last."""
+    from runners.manifest import sweep_of
     from runners.track import Tracker, tracked
 
     uri = plan.settings.tracking_uri
     if uri is None:
         yield None
         return
-    identity = hashlib.sha256("\n".join(sorted(point.key for point in plan.points)).encode()).hexdigest()[:16]
-    tracker = Tracker(uri=uri, grid=plan.name, sweep=identity, folder=store.folder, code=plan.points[0].code)
+    sweep = sweep_of(point.key for point in plan.points)
+    tracker = Tracker(uri=uri, grid=plan.name, sweep=sweep, folder=store.folder, code=plan.points[0].code)
     logged = tracked(store.folder, uri)
-    untracked = [point for point in there if point.key not in logged]
+    untracked = [point.key for point in there if point.key not in logged]
     with closing(tracker):
+        tracker.add_stored(untracked)
         if untracked or to_run:
             tracker.start()
-        if untracked:
-            for row in store.rows(untracked).to_pylist():
-                tracker.add(row)
         yield tracker
+        if tracker.left > TOLD_FROM and not tracker.hurry:
+            tell(f"MLflow is given the last {counted(tracker.left, 'run')}; Ctrl-C leaves them to the next start")
 
 
 def _run_missing(
@@ -182,6 +191,8 @@ def _follow(
     note: Callable[[str], None],
 ) -> None:
     """Store and show each outcome as it comes."""
+    from analysis.stored import DETAIL
+    from runners.detail import write_large
     from runners.progress import progress
     from runners.store import row_of
 
@@ -190,6 +201,8 @@ def _follow(
         for done in outcomes:
             if done is not None:
                 row = row_of(done.point, done.outcome, worker=done.worker, attempt=done.attempt)
+                if large := done.outcome.get("tables"):
+                    write_large(store.folder / DETAIL / done.point.key, large)
                 store.write(row)
                 if tracker is not None:
                     tracker.add(row)
@@ -250,8 +263,11 @@ def _report_tracking(plan: Plan, tracker: Tracker) -> None:
     if tracker.problem:
         tell(f"warning: MLflow has not all runs: {tracker.problem}; the same command logs the rest")
     own = tracker.uri == default_uri(plan.settings.out)
-    place = shlex.quote(str(plan.settings.out)) if own else f"--uri {shlex.quote(tracker.uri)}"
-    print(f"MLflow:  {starts('runners.ui')} {place}")
+    if tracker.uri.startswith("http"):
+        print(f"MLflow:  {shown(tracker.uri)}")
+    else:
+        place = shlex.quote(str(plan.settings.out)) if own else f"--uri {shlex.quote(shown(tracker.uri))}"
+        print(f"MLflow:  {starts('runners.ui')} {place}")
 
 
 if __name__ == "__main__":

@@ -1,61 +1,45 @@
 """The MLflow side: a projection of the result tables for browsing, which can be rebuilt from them at any time.
 
 The process that started the sweep is the only writer, in a thread of its own that the sweep never waits for until the
-end. A row goes to MLflow after it is safe on disk. A run is found again by its tag ``xsim.key``, so nothing is
-doubled; a journal beside the tables spares a repeated sweep the question.
+end. A row goes to MLflow after it is safe on disk; for one that finds the queue full its key is noted, and the row
+read again when there is time. A run is found again by its tag ``xsim.key``, so nothing is doubled; a journal beside the
+tables spares the question to whoever alone writes to a store, unless its last writer did not come to its end.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
+import itertools
 import json
-import math
-import os
 import queue
-import shutil
-import sqlite3
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.tables import read_json
-from runners.options import LABELS
-from runners.settings import sqlite_file
-from runners.titles import title
-from xsim.metrics import COLUMNS
+from analysis.secrets import shown
+from analysis.stored import read_json
+from runners.mlflow_runs import experiment_of, is_of, log_run, open_client, origin, runs_of, sweep_run
+from runners.settings import default_uri, sqlite_file
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
 
     from runners.store import Row
 
 __all__ = ["Tracker", "tracked"]
 
 JOURNAL = "tracked.json"
-CONFIG = "config.json"  # the artifact of a run
-TAG_LIMIT = 5000  # MLflow cuts longer tags silently
-
-ENVIRONMENT = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "DO_NOT_TRACK": "true",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    "MLFLOW_LOGGING_LEVEL": "WARNING",
-    "GIT_PYTHON_REFRESH": "quiet",
-}
-PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}  # MLflow's: 4 minutes and more
-FIGURES = tuple(column.name for column in COLUMNS if column.kind != "text")
+QUEUE_ROWS = 256  # that wait in memory; of the others the tables hold all
+BATCH_ROWS = 500  # read from the tables at a time
+HURRY_S = 3.0  # a store that does not answer is not waited for any longer then
 
 
 def tracked(folder: Path, uri: str) -> set[str]:
     """Keys of the runs of the tables in ``folder`` that the store at ``uri`` has."""
     journal = read_json(folder / JOURNAL)
     database = sqlite_file(uri)
-    if journal.get("uri") != uri or (database is not None and not database.exists()):
+    if journal.get("uri") != shown(uri) or (database is not None and not database.exists()):
         return set()
     return set(journal["keys"])
 
@@ -68,10 +52,13 @@ class Tracker:
         uri: Tracking URI, absolute.
         grid: Name of the MLflow experiment.
         sweep: Identity of the sweep; its parent run carries it as a tag.
-        folder: Of the tables; the journal lies there.
+        folder: Of the tables, which the caller holds; the journal lies there.
         code: Hash of the simulator.
         status: How the sweep ended: FINISHED, FAILED or KILLED.
+        doubts: Whether the store is asked about every run, whatever the journal says.
+        hurry: Leave what is not logged yet to the next start: somebody wants the process to end.
         problem: Why tracking stopped, if it did. The tables are not touched by that.
+        logged: Runs that were written.
     """
 
     uri: str
@@ -80,10 +67,15 @@ class Tracker:
     folder: Path
     code: str
     status: str = "FAILED"
+    doubts: bool = False
+    hurry: bool = False
     problem: str = ""
-    _rows: queue.Queue[Row | None] = field(default_factory=queue.Queue)
+    logged: int = 0
+    _rows: queue.Queue[Row | None] = field(default_factory=lambda: queue.Queue(QUEUE_ROWS))
+    _later: list[str] = field(default_factory=list)
     _thread: threading.Thread | None = None
     _keys: set[str] = field(default_factory=set)
+    _doubtful: bool = True
 
     def start(self) -> None:
         """Load MLflow and open the store: seconds, which pass beside the first simulations."""
@@ -91,142 +83,115 @@ class Tracker:
         self._thread.start()
 
     def add(self, row: Row) -> None:
-        """Log ``row`` when there is time."""
-        self._rows.put(row)
+        """Log ``row``, which the tables hold, when there is time; this never waits."""
+        try:
+            self._rows.put_nowait(row)
+        except queue.Full:
+            self._later.append(str(row["key"]))
+
+    def add_stored(self, keys: Iterable[str]) -> None:
+        """Log the rows of ``keys`` that the tables hold, after all others."""
+        self._later.extend(keys)
+
+    @property
+    def left(self) -> int:
+        """Rows that are not logged yet, about."""
+        return self._rows.qsize() + len(self._later)
 
     def close(self) -> None:
         """End the parent run with ``status`` after the last row, if it was started."""
         if self._thread is None:
             return
-        self._rows.put(None)
-        self._thread.join()
+        while self._thread.is_alive():
+            try:
+                self._rows.put(None, timeout=0.1)
+                break
+            except queue.Full:
+                continue
+        self._thread.join(HURRY_S if self.hurry else None)
 
     def _work(self) -> None:
         try:
-            try:
-                self._log_all()
-            finally:
-                self._write_journal()
+            self._log_all()
         except Exception as error:  # whatever MLflow raises, the sweep goes on
-            self.problem = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            self.problem = shown(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
 
     def _log_all(self) -> None:
-        client = _client(self.uri)
+        client = open_client(self.uri)
         self._keys = tracked(self.folder, self.uri)
-        experiment = _experiment(client, self.grid, self.uri)
-        parent = self._parent(client, experiment)
-        while (row := self._rows.get()) is not None:
-            key = str(row["key"])
-            old = client.search_runs([experiment], f"tags.`xsim.key` = '{key}'", max_results=1)
-            if not old or not _is_of(old[0], row):
-                for run in old:
+        experiment = experiment_of(client, self.grid, self.uri)
+        self._doubtful = self.doubts or self._doubts(client, experiment)
+        self._write_journal(working=True)
+        try:
+            self._end_stale(client, experiment)
+            name = f"sweep {self.grid}"
+            parent = sweep_run(client, experiment, self.sweep, name=name, code=self.code, folder=self.folder)
+            for row in itertools.chain(iter(self._rows.get, None), self._stored()):
+                if self.hurry:
+                    break
+                self._log(client, experiment, parent, row)
+            client.set_terminated(parent, self.status)
+        except BaseException:
+            self._write_journal(working=True)
+            raise
+        self._write_journal(working=False)
+
+    def _log(self, client: MlflowClient, experiment: str, parent: str, row: Row) -> None:
+        """The run of ``row``, in place of those that are not or only half of it."""
+        key = str(row["key"])
+        if self._doubtful or key in self._keys:
+            found = list(runs_of(client, experiment, f"tags.`xsim.key` = '{key}'"))
+            whole = [run for run in found if is_of(run, row)][:1]
+            for run in found:
+                if run not in whole:
                     client.delete_run(run.info.run_id)
-                _log(client, experiment, parent, row)
-            self._keys.add(key)
-        client.set_terminated(parent, self.status)
+            if whole:
+                self._keys.add(key)
+                return
+        log_run(client, experiment, parent, row, self.folder)
+        self.logged += 1
+        self._keys.add(key)
 
-    def _parent(self, client: MlflowClient, experiment: str) -> str:
-        found = client.search_runs([experiment], f"tags.`xsim.sweep` = '{self.sweep}'", max_results=1)
-        if found:
-            run_id: str = found[0].info.run_id
-            client.update_run(run_id, status="RUNNING")
-            return run_id
-        tags = {"xsim.sweep": self.sweep, "xsim.code": self.code}
-        created: str = client.create_run(experiment, run_name=f"sweep {self.grid}", tags=tags).info.run_id
-        return created
+    def _stored(self) -> Iterator[Row]:
+        """The rows whose keys were noted, as the tables hold them, a few at a time."""
+        if not self._later:
+            return
+        import pyarrow as pa
+        import pyarrow.compute as pc
 
-    def _write_journal(self) -> None:
+        from runners.store import Store
+
+        table = Store(self.folder).everything()
+        table = table.filter(pc.is_in(table["key"], pa.array(sorted(set(self._later)), pa.string())))
+        self._later.clear()
+        for batch in table.to_batches(max_chunksize=BATCH_ROWS):
+            yield from batch.to_pylist()
+
+    def _doubts(self, client: MlflowClient, experiment: str) -> bool:
+        """Whether the store may have runs of ours that the journal does not know."""
+        if sqlite_file(self.uri) is None:  # others may write there
+            return True
+        journal = read_json(self.folder / JOURNAL)
+        if journal.get("uri") == shown(self.uri):
+            return bool(journal.get("working", True))
+        return bool(client.search_runs([experiment], "", max_results=1))
+
+    def _end_stale(self, client: MlflowClient, experiment: str) -> None:
+        """Close what a writer that was killed left RUNNING; of half a run the row is logged again."""
+        own = origin(self.folder)
+        usual = own if self.uri == default_uri(self.folder.parent) else None  # earlier versions did not say whose it is
+        for run in list(runs_of(client, experiment, "attributes.status = 'RUNNING'")):
+            tags = run.data.tags
+            if tags.get("xsim.folder", usual) != own or tags.get("xsim.sweep") == self.sweep:
+                continue
+            if "xsim.key" in tags:
+                client.delete_run(run.info.run_id)
+                self._later.append(tags["xsim.key"])
+            elif "xsim.sweep" in tags:
+                client.set_terminated(run.info.run_id, "KILLED")
+
+    def _write_journal(self, *, working: bool) -> None:
         from runners.store import write_whole
 
-        if self._keys:
-            text = json.dumps({"uri": self.uri, "keys": sorted(self._keys)})
-            write_whole(self.folder / JOURNAL, text.encode())
-
-
-def _log(client: MlflowClient, experiment: str, parent: str, row: Row) -> None:
-    """One nested run: everything in one batch, and an explicit end."""
-    from mlflow.entities import Metric, Param
-
-    now_ms = int(time.time() * 1000)
-    started_ms = now_ms - int(1000 * float(str(row["wall_s"])))
-    tags = {
-        "mlflow.parentRunId": parent,
-        "xsim.key": str(row["key"]),
-        "xsim.identity": _identity(row),
-        "xsim.status": str(row["status"]),
-        "xsim.reason": str(row["reason"])[:TAG_LIMIT],
-        "xsim.code": str(row["code"]),
-    }
-    run = client.create_run(experiment, start_time=started_ms, tags=tags, run_name=_title(row))
-    run_id = run.info.run_id
-    metrics = [Metric(name, value, now_ms, 0) for name, value in _figures(row)]
-    params = [
-        Param(name, str(row[name])) for name in (*LABELS, "seed", "batch", "point") if row[name] not in (None, "")
-    ]
-    client.log_batch(run_id, metrics=metrics, params=params)
-    client.log_text(run_id, json.dumps(json.loads(str(row["config_json"])), indent=1), CONFIG)
-    client.set_terminated(run_id, "FINISHED" if row["status"] in ("ok", "does_not_fit", "invalid") else "FAILED")
-
-
-def _figures(row: Row) -> Iterator[tuple[str, float]]:
-    """Figures that MLflow can hold: it mangles infinities and counts NaN as 0."""
-    for name in FIGURES:
-        value = row[name]
-        if isinstance(value, int | float) and math.isfinite(value):
-            yield name, float(value)
-
-
-def _identity(row: Row) -> str:
-    """Differs if the same key was run again."""
-    return f"{row['status']} {row['attempt']} {row['wall_s']}"
-
-
-def _is_of(run: Run, row: Row) -> bool:
-    """Whether ``run`` is the whole of ``row``: a crash leaves the half of one."""
-    return run.info.status != "RUNNING" and run.data.tags["xsim.identity"] == _identity(row)
-
-
-def _title(row: Row) -> str:
-    labels = {label: None if row[label] is None else str(row[label]) for label in LABELS}
-    batch, seed = int(str(row["batch"])), int(str(row["seed"]))
-    return title(labels, str(row["point"]), batch=batch, seed=seed, sound=row["status"] != "invalid")
-
-
-def _client(uri: str) -> MlflowClient:
-    """A client whose store is ready: two sweeps that met on a new database would break it, so one waits."""
-    os.environ.update(ENVIRONMENT | {name: os.environ.get(name, value) for name, value in PATIENCE.items()})
-    os.environ.pop("MLFLOW_RUN_ID", None)  # a shell's run would capture ours
-    from mlflow import MlflowClient
-
-    database = sqlite_file(uri)
-    if database is None:
-        return MlflowClient(uri)
-    database.parent.mkdir(parents=True, exist_ok=True)
-    with database.with_name(f".{database.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not database.exists():
-            for config in _artifacts(database).glob(f"*/*/artifacts/{CONFIG}"):  # runs of one that was deleted
-                shutil.rmtree(config.parents[1])
-        with contextlib.closing(sqlite3.connect(database)) as connection:
-            connection.execute("PRAGMA journal_mode=WAL")  # it persists, and halves the cost of a run
-        client = MlflowClient(uri)
-        client.search_experiments(max_results=1)
-    return client
-
-
-def _experiment(client: MlflowClient, name: str, uri: str) -> str:
-    """Id of the experiment ``name``, which is made if there is none."""
-    found = client.get_experiment_by_name(name)
-    if found is not None:
-        there: str = found.experiment_id
-        return there
-    database = sqlite_file(uri)
-    made: str = client.create_experiment(
-        name, artifact_location=None if database is None else (_artifacts(database) / name).as_uri()
-    )
-    return made
-
-
-def _artifacts(database: Path) -> Path:
-    """Folder of the files that belong to the runs in ``database`` alone."""
-    return database.with_name(f"{database.stem}-artifacts")
+        text = json.dumps({"uri": shown(self.uri), "working": working, "keys": sorted(self._keys)})
+        write_whole(self.folder / JOURNAL, text.encode())

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.command import Parser, exits, tell
+from runners.mlflow_runs import ENVIRONMENT
 from runners.settings import default_uri
-from runners.track import ENVIRONMENT
 from xsim.errors import SpecError
 
 __all__ = ["main"]
@@ -36,11 +36,13 @@ def main(argv: Sequence[str]) -> int:
         raise SpecError(
             "folder", str(given.folder), "it holds no mlflow.db", "run a sweep first, or name its out folder"
         )
+    if given.uri is not None and given.uri.startswith(("http:", "https:")):
+        raise SpecError("--uri", given.uri, "there a server runs already", "open it in a browser")
     _check_free(given.port)
     tell(f"starting MLflow on http://{HOST}:{given.port}; it answers after some seconds, Ctrl-C ends it")
-    command = ["ui", "--backend-store-uri", given.uri or default_uri(folder), "--host", HOST]
-    command += ["--port", str(given.port), "--workers", "1"]
+    command = ["ui", "--host", HOST, "--port", str(given.port), "--workers", "1"]
     environment = os.environ | ENVIRONMENT | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    environment["MLFLOW_BACKEND_STORE_URI"] = given.uri or default_uri(folder)  # a list of processes shows no variables
     os.execve(sys.executable, [sys.executable, "-m", "mlflow", *command], environment)
 
 

@@ -10,13 +10,15 @@ import contextlib
 import resource
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from typing import TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import NotRequired, TypedDict, cast
 
 from runners.inputs import code_hash, read
+from runners.run_tables import TIMELINE, run_tables, timeline
 from runners.warm import warm
 from xsim.errors import SpecError
 from xsim.experiment import DoesNotFitError, Experiment, Result, run
+from xsim.tables import Table
 
 __all__ = ["Outcome", "Worker", "attempted", "simulate"]
 
@@ -30,6 +32,7 @@ class Outcome(TypedDict):
         details: Traceback of a failure, else empty.
         metrics: By column name; empty unless ok.
         wall_s: Time that it took here.
+        tables: Large tables by name, those that were asked for; the timeline as JSON.
     """
 
     status: str
@@ -37,11 +40,27 @@ class Outcome(TypedDict):
     details: str
     metrics: dict[str, float | int | bool | str]
     wall_s: float
+    tables: NotRequired[dict[str, Table | bytes]]
 
 
 def simulate(config: Mapping[str, object]) -> Outcome:
-    """Run the experiment that the plain ``config`` describes."""
-    return attempted(lambda: read(config).experiment())[1]
+    """Run the experiment that the plain ``config`` describes; its ``detail`` names the tables to keep."""
+    made: list[Experiment] = []
+
+    def make() -> Experiment:
+        made.append(read(config).experiment())
+        return made[0]
+
+    result, outcome = attempted(make)
+    names = cast(Sequence[str], config.get("detail", ()))
+    if result is None or not names:
+        return outcome
+    try:
+        tables: dict[str, Table | bytes] = {**run_tables(made[0], result, names)}
+        return {**outcome, "tables": tables | ({TIMELINE: timeline(made[0], result)} if TIMELINE in names else {})}
+    except MemoryError:
+        reason = "its tables need more memory than its process may use"
+        return {**outcome, "status": "out_of_memory", "reason": reason, "metrics": {}}
 
 
 def attempted(make: Callable[[], Experiment]) -> tuple[Result | None, Outcome]:

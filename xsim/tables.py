@@ -30,6 +30,7 @@ __all__ = [
     "completion_table",
     "count_columns",
     "exchange_table",
+    "flow_table",
     "link_table",
     "operator_table",
     "queue_table",
@@ -114,6 +115,11 @@ def completion_table(flows: FlowTimes) -> Table:
         "percent": np.array(percents, dtype=np.int64),
         "duration_ps": np.array(durations_ps, dtype=np.int64),
     }
+
+
+def flow_table(flows: FlowTimes) -> Table:
+    """A row per completion time: how many flows took it; the shortest first."""
+    return {"duration_ps": flows.durations_ps, "flows": flows.counts}
 
 
 def ranges(ranks: Sequence[int]) -> str:

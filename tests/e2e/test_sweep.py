@@ -177,7 +177,7 @@ def test_a_store_that_does_not_answer_costs_a_warning(
 
     real = Tracker.close
     monkeypatch.setattr(pool, "finished", in_process)
-    monkeypatch.setattr(track, "_client", refuses)
+    monkeypatch.setattr(track, "open_client", refuses)
     monkeypatch.setattr(Tracker, "close", close)
 
     assert sweep.main([*GRID, "tracking.uri=http://127.0.0.1:1"]) == 0

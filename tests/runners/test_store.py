@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 import analysis
-from analysis.tables import compacted, select
+from analysis.stored import parts
+from analysis.tables import select
+from analysis.version import SCHEMA_VERSION
 from runners.points import Point
 from runners.store import SCHEMA, VOLATILE, Store, row_of, write_whole
 from runners.worker import Outcome
@@ -40,8 +44,8 @@ def outcome(status: str = "ok", wall_s: float = 1.0) -> Outcome:
     return Outcome(status=status, reason="", details="", metrics=FIGURES if status == "ok" else {}, wall_s=wall_s)
 
 
-def begin(store: Store, code: str = "c1", again: tuple[str, ...] = ()) -> None:
-    store.begin({"code": code}, again=again)
+def begin(store: Store, code: str = "c1") -> None:
+    store.begin({"code": code})
 
 
 def write(store: Store, key: str, status: str = "ok", attempt: int = 1, code: str = "c1") -> None:
@@ -54,7 +58,7 @@ def test_every_quantity_names_its_unit() -> None:
         if unit in ("s", "B", "USD", "J"):
             suffix = {"s": "_s", "B": "_bytes", "USD": "usd", "J": "_j"}[unit]
             assert suffix in field.name, field.name
-    assert SCHEMA.metadata[b"schema_version"] == b"4"
+    assert SCHEMA.metadata[b"schema_version"] == str(SCHEMA_VERSION).encode()
     assert SCHEMA.names[-len(VOLATILE) :] == list(VOLATILE)
 
 
@@ -105,9 +109,10 @@ def test_compaction_changes_nothing_that_a_reader_sees(tmp_path: Path) -> None:
     assert analysis.load(tmp_path).filter(pa.compute.field("key") != "cc33").equals(before)
     assert [path.name for path in (tmp_path / "table").glob("*.parquet")] == ["part-000002.parquet"]
     assert json.loads((tmp_path / "table" / "manifest.json").read_text()) == {
+        "schema_version": SCHEMA_VERSION,
         "parts": ["part-000002.parquet"],
-        "rows": 3,
     }
+    assert not list((tmp_path / "runs").rglob("*.arrow"))
 
 
 def test_a_row_that_runs_again_replaces_the_compacted_one(tmp_path: Path) -> None:
@@ -116,7 +121,7 @@ def test_a_row_that_runs_again_replaces_the_compacted_one(tmp_path: Path) -> Non
     write(store, "aa11", "crashed")
     store.compact()
 
-    begin(store, again=("aa11",))
+    begin(store)
     write(store, "aa11", "ok", attempt=2)
 
     assert store.known() == {"aa11": "ok"}
@@ -159,7 +164,7 @@ def test_only_what_was_asked_last_is_selected_and_in_its_order(tmp_path: Path) -
     write(store, "aa11", code="c0")
     for key in ("bb22", "cc33", "dd44"):
         write(store, key)
-    store.begin({"code": "c1", "points": [{"key": key} for key in ("dd44", "ee55", "bb22")]}, again=())
+    store.begin({"code": "c1", "points": [{"key": key} for key in ("dd44", "ee55", "bb22")]})
 
     found = select(tmp_path)
 
@@ -178,7 +183,7 @@ def test_a_reused_run_has_the_names_of_the_sweep_that_asked_last(tmp_path: Path)
     for each in (first, replace(point("bb22"), choice="deployment.zero=1")):
         store.write(row_of(each, outcome(), worker=0, attempt=1))
     asked = [point("aa11")]
-    store.begin({"code": "c1", "points": [each.named for each in asked]}, again=())
+    store.begin({"code": "c1", "points": [each.named for each in asked]})
 
     everything = select(tmp_path, everything=True).table.to_pylist()
 
@@ -190,25 +195,44 @@ def test_a_reused_run_has_the_names_of_the_sweep_that_asked_last(tmp_path: Path)
     assert store.rows(asked).schema.equals(SCHEMA, check_metadata=True)
 
 
-@pytest.mark.parametrize("name", ["part-000001.parquet", "manifest.json"])
 @pytest.mark.filterwarnings("ignore:.*left out")
-def test_a_spoiled_table_is_made_again_from_the_runs(tmp_path: Path, name: str) -> None:
+def test_a_spoiled_manifest_hides_no_row(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    begin(store)
+    for key in ("aa11", "bb22"):
+        write(store, key)
+        store.compact()
+    whole = analysis.load(tmp_path)
+
+    (tmp_path / "table" / "manifest.json").write_bytes(b"\xff no such thing")
+    assert analysis.load(tmp_path).equals(whole)
+    write(store, "cc33")
+    store.compact()
+
+    assert sorted(store.known()) == ["aa11", "bb22", "cc33"]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_runs_of_a_spoiled_part_are_missing_and_said_to_be(tmp_path: Path, lost: bool) -> None:
+    """Other parts, and what follows, are read all the same."""
     store = Store(tmp_path)
     begin(store)
     write(store, "aa11")
     store.compact()
-    whole = analysis.load(tmp_path)
+    part = tmp_path / "table" / "part-000001.parquet"
+    part.unlink() if lost else part.write_bytes(part.read_bytes()[:-9])
 
-    (tmp_path / "table" / name).write_bytes(b"\xff no such thing")
-    assert analysis.load(tmp_path).equals(whole)
-    store.compact()
+    with pytest.warns(UserWarning, match=f"part-000001.parquet is left out.* it is {'lost' if lost else 'broken'}"):
+        assert store.known() == {}
+    write(store, "bb22")
+    with pytest.warns(UserWarning, match="left out"):
+        store.compact()
 
-    (part,) = compacted(tmp_path)
-    assert part.num_rows == 1
-    for path in (tmp_path / "table").iterdir():
-        path.unlink()
-    store.compact()
-    assert len(compacted(tmp_path)) == 1
+    assert part.exists() != lost, "somebody may yet repair it"
+    part.unlink(missing_ok=True)
+    with warnings.catch_warnings(action="ignore"):
+        assert store.known() == {"bb22": "ok"}
+        assert list(parts(tmp_path))[-1] == "part-000002.parquet"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null"])
@@ -237,14 +261,18 @@ def test_nothing_is_compacted_to_nothing(tmp_path: Path) -> None:
 def test_half_files_of_dead_writers_are_removed(tmp_path: Path) -> None:
     store = Store(tmp_path)
     write(store, "aa11")
-    alive = tmp_path / "runs" / "aa" / f".aa12.arrow.{os.getpid()}"
-    dead = [tmp_path / ".sweep.json.4194305", tmp_path / "runs" / "aa" / ".aa13.arrow.4194305"]  # above the largest id
-    for path in (alive, *dead, tmp_path / ".lock"):
+    alive = tmp_path / "runs" / "aa" / f".aa12.arrow.{os.getpid()}@{socket.gethostname()}"
+    elsewhere = alive.with_name(".aa12.arrow.4194305@another")  # a disk may be shared
+    here = socket.gethostname()
+    number = 4194305  # above the largest id
+    dead = [tmp_path / f".sweep.json.{number}@{here}", tmp_path / "runs" / "aa" / f".aa13.arrow.{number}@{here}"]
+    for path in (alive, elsewhere, *dead, tmp_path / ".lock"):
         path.touch()
 
     begin(store)
 
     assert alive.exists()
+    assert elsewhere.exists()
     assert (tmp_path / ".lock").exists()
     assert not any(path.exists() for path in dead)
 

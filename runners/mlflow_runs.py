@@ -1,0 +1,184 @@
+"""Rows as MLflow's runs: how a store is opened, what a run holds, and how it is found again."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import math
+import os
+import shutil
+import socket
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlparse
+
+from runners.options import LABELS
+from runners.settings import sqlite_file
+from runners.titles import title
+from xsim.metrics import COLUMNS
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+    from runners.store import Row
+
+__all__ = ["ENVIRONMENT", "experiment_of", "is_of", "log_run", "open_client", "origin", "runs_of", "sweep_run"]
+
+CONFIG = "config.json"  # the artifact of a run
+TAG_LIMIT = 5000  # MLflow cuts longer tags silently
+PARAM_LIMIT = 250  # of a text that is to be compared with others in a column
+ANSWERS = ("ok", "does_not_fit", "invalid")  # the other states are failures
+
+ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}  # MLflow's: 4 minutes and more
+FIGURES = tuple(column.name for column in COLUMNS if column.kind != "text")
+
+
+def open_client(uri: str) -> MlflowClient:
+    """A client whose store is ready: two sweeps that met on a new database would break it, so one waits."""
+    os.environ.update(ENVIRONMENT | {name: os.environ.get(name, value) for name, value in PATIENCE.items()})
+    os.environ.pop("MLFLOW_RUN_ID", None)  # a shell's run would capture ours
+    from mlflow import MlflowClient
+
+    database = sqlite_file(uri)
+    if database is None:
+        return MlflowClient(uri)
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with database.with_name(f".{database.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not database.exists():
+            for config in _artifacts(database).glob(f"*/*/artifacts/{CONFIG}"):  # runs of one that was deleted
+                shutil.rmtree(config.parents[1])
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")  # it persists, and halves the cost of a run
+        client = MlflowClient(uri)
+        client.search_experiments(max_results=1)
+    return client
+
+
+def experiment_of(client: MlflowClient, name: str, uri: str) -> str:
+    """Id of the experiment ``name``, which is made if there is none, and taken back if somebody deleted it."""
+    found = client.get_experiment_by_name(name)
+    if found is not None:
+        there: str = found.experiment_id
+        if found.lifecycle_stage == "deleted":
+            client.restore_experiment(there)
+        return there
+    database = sqlite_file(uri)
+    made: str = client.create_experiment(
+        name, artifact_location=None if database is None else (_artifacts(database) / name).as_uri()
+    )
+    return made
+
+
+def runs_of(client: MlflowClient, experiment: str, where: str) -> Iterator[Run]:
+    """Runs for which the filter ``where`` holds."""
+    token: str | None = None
+    while True:
+        page = client.search_runs([experiment], where, max_results=1000, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+def origin(folder: Path) -> str:
+    """Who writes the runs of the tables in ``folder``: whoever holds that folder is the only one."""
+    return f"{socket.gethostname()}:{folder}"
+
+
+def sweep_run(client: MlflowClient, experiment: str, sweep: str, *, name: str, code: str, folder: Path) -> str:
+    """Id of the parent run of a sweep, RUNNING; that of an earlier start is continued."""
+    for found in runs_of(client, experiment, f"tags.`xsim.sweep` = '{sweep}'"):
+        run_id: str = found.info.run_id
+        client.update_run(run_id, status="RUNNING")
+        client.set_tag(run_id, "xsim.folder", origin(folder))
+        return run_id
+    tags = {"xsim.sweep": sweep, "xsim.code": code, "xsim.folder": origin(folder)}
+    created: str = client.create_run(experiment, run_name=name, tags=tags).info.run_id
+    return created
+
+
+def log_run(client: MlflowClient, experiment: str, parent: str, row: Row, folder: Path) -> None:
+    """One nested run: everything in one batch, and an explicit end."""
+    from mlflow.entities import Metric, Param
+
+    now_ms = int(time.time() * 1000)
+    started_ms = now_ms - int(1000 * float(str(row["wall_s"])))
+    tags = {
+        "mlflow.parentRunId": parent,
+        "xsim.key": str(row["key"]),
+        "xsim.identity": _identity(row),
+        "xsim.status": str(row["status"]),
+        "xsim.reason": str(row["reason"])[:TAG_LIMIT],
+        "xsim.code": str(row["code"]),
+        "xsim.folder": origin(folder),
+    }
+    if unranked := [name for name in FIGURES if isinstance(value := row[name], float) and not math.isfinite(value)]:
+        tags["xsim.not_finite"] = ", ".join(unranked)
+    run = client.create_run(experiment, start_time=started_ms, tags=tags, run_name=_title(row))
+    run_id = run.info.run_id
+    metrics = [Metric(name, value, now_ms, 0) for name, value in _figures(row)]
+    params = [
+        Param(name, _short(str(row[name])))
+        for name in (*LABELS, "seed", "batch", "point")
+        if row[name] not in (None, "")
+    ]
+    client.log_batch(run_id, metrics=metrics, params=params)
+    _keep(client, run, json.dumps(json.loads(str(row["config_json"])), indent=1))
+    client.set_terminated(run_id, "FINISHED" if row["status"] in ANSWERS else "FAILED", end_time=now_ms)
+
+
+def is_of(run: Run, row: Row) -> bool:
+    """Whether ``run`` is the whole of ``row``: a crash leaves the half of one."""
+    return run.info.status in ("FINISHED", "FAILED") and run.data.tags.get("xsim.identity") == _identity(row)
+
+
+def _figures(row: Row) -> Iterator[tuple[str, float]]:
+    """Figures that MLflow can hold: it mangles infinities and counts NaN as 0, the best of all times."""
+    for name in FIGURES:
+        value = row[name]
+        if isinstance(value, int | float) and math.isfinite(value):
+            yield name, float(value)
+
+
+def _identity(row: Row) -> str:
+    """Differs if the same key was run again."""
+    return f"{row['status']} {row['attempt']} {row['wall_s']}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= PARAM_LIMIT else f"{text[: PARAM_LIMIT - 4]} ..."
+
+
+def _keep(client: MlflowClient, run: Run, config: str) -> None:
+    """``config`` as an artifact; in a folder of this machine without MLflow's four questions to its database."""
+    place = urlparse(run.info.artifact_uri)
+    if place.scheme == "file":
+        folder = Path(unquote(place.path))
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / CONFIG).write_text(config)
+    else:
+        client.log_text(run.info.run_id, config, CONFIG)
+
+
+def _title(row: Row) -> str:
+    labels = {label: None if row[label] is None else str(row[label]) for label in LABELS}
+    batch, seed = int(str(row["batch"])), int(str(row["seed"]))
+    return title(labels, str(row["point"]), batch=batch, seed=seed, sound=row["status"] != "invalid")
+
+
+def _artifacts(database: Path) -> Path:
+    """Folder of the files that belong to the runs in ``database`` alone."""
+    return database.with_name(f"{database.stem}-artifacts")

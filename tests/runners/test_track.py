@@ -1,0 +1,252 @@
+"""What MLflow is told, and what it is not told."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners import mlflow_runs
+from runners import track as tracking
+from runners.mlflow_runs import open_client, origin
+from runners.store import Row, Store, row_of
+from runners.track import tracked
+from tests.runners.mlflow_stores import GRID, copied, logged, track, tracker
+from tests.runners.test_store import FIGURES, outcome, point, write
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    found = Store(tmp_path / "outputs" / GRID)
+    found.begin({"code": "c1"})
+    return found
+
+
+@pytest.fixture
+def uri(store: Store, template: Path) -> str:
+    return copied(template, store.folder.parent)
+
+
+def row(key: str, status: str = "ok", attempt: int = 1, **values: Any) -> Row:
+    return row_of(point(key), outcome(status), worker=0, attempt=attempt) | values
+
+
+def test_statuses_mlflow_3932_skyrl_1516(store: Store, uri: str) -> None:
+    """What failed is FAILED, an answer is FINISHED, and the sweep ends as it is told."""
+    states = ("ok", "does_not_fit", "invalid", "failed", "timeout", "crashed", "out_of_memory")
+
+    track(tracker(uri, store, status="KILLED"), [row(f"k{i}", state) for i, state in enumerate(states)])
+
+    (parent,), runs = logged(uri)
+    assert parent.info.status == "KILLED"
+    found = [runs[f"k{i}"].info.status for i in range(len(states))]
+    assert found == ["FINISHED"] * 3 + ["FAILED"] * 4
+    assert all(run.info.end_time >= run.info.start_time for run in runs.values())
+
+
+def test_runs_nest_ray_19978_and_a_shells_run_captures_none_mlflow_15713(
+    store: Store, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever run and store the shell names, and nothing is left in the working directory: mlflow 7206."""
+    monkeypatch.setenv("MLFLOW_RUN_ID", "0" * 32)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///elsewhere.db")
+    monkeypatch.chdir(tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+
+    track(tracker(uri, store), [row("k1"), row("k2")])
+
+    (parent,), runs = logged(uri)
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs.values()} == {parent.info.run_id}
+    assert "0" * 32 not in [run.info.run_id for run in runs.values()]
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_what_is_not_finite_never_ranks_mlflow_25640_22827(store: Store, uri: str) -> None:
+    """A NaN would be 0, the best of all times; an infinity would be a large number."""
+    first, second, *_ = [name for name, value in FIGURES.items() if isinstance(value, float)]
+
+    track(tracker(uri, store), [row("k1") | {first: math.nan, second: math.inf}, row("k2")])
+
+    _, runs = logged(uri)
+    assert first not in runs["k1"].data.metrics
+    assert second not in runs["k1"].data.metrics
+    assert runs["k1"].data.tags["xsim.not_finite"] == f"{first}, {second}"
+    assert "xsim.not_finite" not in runs["k2"].data.tags
+    client = open_client(uri)
+    best = client.search_runs([runs["k2"].info.experiment_id], f"metrics.{first} < 1e9", order_by=[f"metrics.{first}"])
+    assert [run.data.tags["xsim.key"] for run in best] == ["k2"]
+
+
+def test_long_params_mlflow_6183_qlib_1317(store: Store, uri: str) -> None:
+    """A config of 10 kB is an artifact as it is; a name of 10 kB is cut as a parameter."""
+    config = json.dumps({"layers": list(range(3000))})
+    assert len(config) > 10_000
+
+    track(tracker(uri, store), [row("k1", point="p" * 10_000, config_json=config, reason="r" * 10_000)])
+
+    _, runs = logged(uri)
+    assert len(runs["k1"].data.params["point"]) == mlflow_runs.PARAM_LIMIT
+    place = Path(runs["k1"].info.artifact_uri.removeprefix("file://"))
+    assert json.loads((place / "config.json").read_text()) == json.loads(config)
+    client = open_client(uri)
+    assert [item.path for item in client.list_artifacts(runs["k1"].info.run_id)] == ["config.json"]
+
+
+def test_a_default_run_is_sqlite_mlflow_23634_18534(store: Store, uri: str, tmp_path: Path) -> None:
+    track(tracker(uri, store), [row("k1")])
+
+    assert (store.folder.parent / "mlflow.db").read_bytes().startswith(b"SQLite format 3")
+    assert not list(tmp_path.rglob("mlruns"))
+    assert not list(tmp_path.rglob("meta.yaml"))
+
+
+def test_a_row_that_ran_again_replaces_its_run(store: Store, uri: str) -> None:
+    track(tracker(uri, store), [row("k1", "crashed"), row("k2")])
+    first = logged(uri)[1]
+
+    track(tracker(uri, store), [row("k1", "ok", attempt=2)])
+
+    _, runs = logged(uri)
+    assert runs["k1"].info.status == "FINISHED"
+    assert runs["k2"].info.run_id == first["k2"].info.run_id
+
+
+def test_what_a_killed_writer_left_is_closed_and_logged_again(store: Store, uri: str) -> None:
+    """Parents become KILLED; half a run is replaced from the tables; what others write is left alone."""
+    write(store, "k1")
+    track(tracker(uri, store, sweep="old"), [row("k1"), row("k2")])
+    (parent,), runs = logged(uri)
+    client = open_client(uri)
+    for run in (parent, runs["k1"]):
+        client.update_run(run.info.run_id, status="RUNNING")
+    journal = store.folder / "tracked.json"
+    journal.write_text(journal.read_text().replace('"working": false', '"working": true'))
+    foreign = client.create_run(parent.info.experiment_id, tags={"xsim.folder": "other:/x", "xsim.sweep": "theirs"})
+    own = client.create_run(parent.info.experiment_id, tags={"somebody": "else", "xsim.folder": origin(store.folder)})
+
+    track(tracker(uri, store, sweep="new", status="FINISHED"))
+
+    parents, again = logged(uri)
+    found = {run.data.tags["xsim.sweep"]: run.info.status for run in parents}
+    assert found == {"old": "KILLED", "new": "FINISHED", "theirs": "RUNNING"}
+    assert again["k1"].info.run_id != runs["k1"].info.run_id
+    assert again["k1"].info.status == "FINISHED"
+    assert again["k2"].info.run_id == runs["k2"].info.run_id
+    assert {client.get_run(run.info.run_id).info.status for run in (foreign, own)} == {"RUNNING"}
+
+
+def test_the_same_sweep_goes_on_in_its_own_parent(store: Store, uri: str) -> None:
+    track(tracker(uri, store, status="KILLED"), [row("k1")])
+    track(tracker(uri, store, status="FINISHED"), [row("k2")])
+
+    (parent,), runs = logged(uri)
+    assert parent.info.status == "FINISHED"
+    assert set(runs) == {"k1", "k2"}
+
+
+def test_a_sweep_never_waits_for_mlflow(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what the queue has no room for the keys are noted, and the rows come from the tables: all are logged."""
+    monkeypatch.setattr(tracking, "QUEUE_ROWS", 3)
+    opened, go = threading.Event(), threading.Event()
+
+    def slow(uri: str) -> object:
+        opened.set()
+        assert go.wait(60)
+        return open_client(uri)
+
+    monkeypatch.setattr(tracking, "open_client", slow)
+    found = tracker(uri, store)
+    found.start()
+    assert opened.wait(60)
+    for number in range(12):
+        write(store, f"k{number}")
+        found.add(row(f"k{number}"))
+    assert found._rows.qsize() == 3, "what waits in memory is bounded"
+    assert found.left == 12
+    go.set()
+    found.close()
+
+    assert set(logged(uri)[1]) == {f"k{number}" for number in range(12)}
+    assert found.left == 0
+
+
+def test_who_is_in_a_hurry_leaves_the_rest_to_the_next_start(store: Store, uri: str) -> None:
+    for number in range(5):
+        write(store, f"k{number}")
+    found = tracker(uri, store, status="KILLED", hurry=True)
+    track(found, [row("k0")], stored=[f"k{number}" for number in range(1, 5)])
+    assert logged(uri)[0][0].info.status == "KILLED"
+    assert not logged(uri)[1]
+
+    left = {f"k{number}" for number in range(5)} - tracked(store.folder, uri)
+    track(tracker(uri, store, status="FINISHED"), stored=sorted(left))
+
+    assert set(logged(uri)[1]) == {f"k{number}" for number in range(5)}
+
+
+def test_a_store_that_hangs_does_not_keep_who_is_in_a_hurry(
+    store: Store, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = threading.Event()
+    monkeypatch.setattr(tracking, "open_client", lambda _uri: never.wait(30))
+    monkeypatch.setattr(tracking, "HURRY_S", 0.2)
+    found = tracker(uri, store, hurry=True)
+    found.start()
+
+    started = time.monotonic()
+    found.close()
+
+    assert time.monotonic() - started < 20
+    never.set()
+
+
+def test_a_writer_that_fails_says_so_without_secrets(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And whoever adds rows later, or closes it, is not held up by its full queue."""
+
+    def refuses(_uri: str) -> None:
+        raise ConnectionError("no answer from postgresql://me:s3cret@db/runs")
+
+    monkeypatch.setattr(tracking, "open_client", refuses)
+    monkeypatch.setattr(tracking, "QUEUE_ROWS", 1)
+    found = tracker(uri, store)
+    found.start()
+    for number in range(4):
+        found.add(row(f"k{number}"))
+    found.close()
+
+    assert found.problem == "ConnectionError: no answer from postgresql://me:***@db/runs"
+
+
+def test_a_clock_that_jumps_back_keeps_runs_whole(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([2e9, 1e9, 3e9, 1.5e9])
+    monkeypatch.setattr("runners.mlflow_runs.time", type("Clock", (), {"time": staticmethod(lambda: next(clock))}))
+
+    track(tracker(uri, store), [row("k1"), row("k2")])
+
+    _, runs = logged(uri)
+    for run in runs.values():
+        assert run.info.end_time - run.info.start_time == 1000 * 1.0
+
+
+def test_a_deleted_experiment_is_taken_back(store: Store, uri: str) -> None:
+    track(tracker(uri, store), [row("k1")])
+    client = open_client(uri)
+    client.delete_experiment(logged(uri)[1]["k1"].info.experiment_id)
+
+    track(tracker(uri, store), [row("k2")])
+
+    assert "k2" in logged(uri)[1]
+
+
+def test_first_contact_of_two_sweeps_hydraflow_245(template: Path) -> None:
+    """Two met on a new database: see ``made``."""
+    client = open_client(f"sqlite:///{template}")
+
+    other = client.get_experiment_by_name("other")
+    assert other is not None
+    assert len(client.search_runs([other.experiment_id])) == 1
