@@ -56,6 +56,11 @@ ROOT: Mapping[str, str] = {
     "num_workers": "simulations side by side; null: one per CPU",
     "timeout_s": "a simulation that takes longer is stopped; null: never",
     "retries": "how often a simulation is started again when its process dies",
+    "reserve": "what one simulation takes of its host, by network: reserve.packet.memory=8GB, reserve.packet.cpus=2",
+    "max_failures": "the sweep ends when so many rows failed; null: it runs them all",
+    "time_budget": "the sweep ends after it, 8h perhaps; null: it runs to its end",
+    "shard": "2/8: run the second of eight parts of the points alone; null: run all",
+    "on_done": "on the command line only: what the shell runs when the sweep has ended",
     "retry": "failed: run the failed rows of an earlier sweep again; none: keep them",
     "dry_run": "true: list the points of the sweep and run nothing",
 }

@@ -14,8 +14,10 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analysis.tables import MANIFEST, RUNS, SWEEP, TABLE, compacted, rows_of, runs
@@ -104,16 +106,23 @@ class Store:
         """How many rows another version of the simulator than ``code`` wrote."""
         return sum(other != code for other in self._all()["code"].to_pylist())
 
+    def lasted(self) -> list[dict[str, Any]]:
+        """How long each simulation took that is there, and of what: network, cluster, model and wall_s."""
+        table = self._all()
+        found = table.filter(pc.equal(table["status"], "ok")).select(["network", "cluster", "model", "wall_s"])
+        rows: list[dict[str, Any]] = found.to_pylist()
+        return rows
+
     def rows(self, points: Iterable[Point]) -> pa.Table:
         """The rows of ``points``, in their order and under their names, whichever sweep wrote them."""
         return rows_of(self._all(), [point.named for point in points])
 
-    def begin(self, asked: Mapping[str, object], again: Collection[str]) -> None:
-        """Note what was asked, and remove what dead writers left.
+    def begin(self, asked: Mapping[str, object], again: Collection[str], *, shared: bool = False) -> None:
+        """Note what was asked, and remove what dead writers left, unless it is ``shared`` with writers elsewhere.
 
         The rows of ``again`` are to be replaced: the compacted table may not shadow them.
         """
-        for pattern in (".*", f"{TABLE}/.*", f"{RUNS}/??/.*"):
+        for pattern in () if shared else (".*", f"{TABLE}/.*", f"{RUNS}/??/.*"):
             for path in self.folder.glob(pattern):
                 if _is_abandoned(path):
                     path.unlink(missing_ok=True)
@@ -130,14 +139,16 @@ class Store:
         key = str(row["key"])
         write_whole(self.folder / RUNS / key[:2] / f"{key}.arrow", sink.getvalue().to_pybytes())
 
-    def note(self, state: str, total: int, done: Mapping[str, int], eta_s: float | None) -> None:
+    def note(
+        self, state: str, total: int, done: Mapping[str, int], eta_s: float | None, name: str = "status.json"
+    ) -> None:
         """Where the sweep stands, for other programs: of its ``total`` points, how many ended with which status.
 
         A process that was killed cannot say so: whether it lives shows its number, or how old the note is.
         """
         status: dict[str, object] = {"state": state, "total": total, "done": dict(done), "eta_s": eta_s}
         status |= {"pid": os.getpid(), "host": socket.gethostname(), "noted_unix_s": round(time.time(), 1)}
-        write_whole(self.folder / "status.json", _json(status))
+        write_whole(self.folder / name, _json(status))
 
     def compact(self) -> None:
         """Bring the compacted table up to date, if it is not; the runs stay."""
