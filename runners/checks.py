@@ -212,16 +212,17 @@ def ray_starts() -> Iterator[Finding]:
 
     started = time.monotonic()
     try:
-        with ray_session("local", 1) as (workers, memory_bytes):
+        with ray_session("local", 1) as session:
             import ray
 
             answer = ray.get(ray.remote(num_cpus=1)(os.getpid).remote(), timeout=60)
+            memory = session.memory_bytes(ray.get_runtime_context().get_node_id())
     except Exception as error:  # whatever Ray raises is the finding
         text = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         yield Finding("ray", "problem", text, "see its message, and the notes above")
         return
-    text = f"{workers} worker answered (process {answer}) after {time.monotonic() - started:.1f} s"
-    limit = "" if memory_bytes is None else f"; {_bytes(memory_bytes)} for it"
+    text = f"{session.workers} worker answered (process {answer}) after {time.monotonic() - started:.1f} s"
+    limit = "" if memory is None else f"; {_bytes(memory[1])} for it"
     yield Finding("ray", "ok", text + limit)
 
 

@@ -9,11 +9,14 @@ from typing import TextIO
 __all__ = ["lock"]
 
 
-def lock(path: Path) -> TextIO | None:
-    """The file at ``path``, open and locked until it is closed; ``None`` if another process holds it."""
+def lock(path: Path, *, shared: bool = False) -> TextIO | None:
+    """The file at ``path``, open and locked until it is closed; ``None`` if another process holds it.
+
+    Several may hold it ``shared``, as long as nobody holds it alone.
+    """
     file = path.open("a+")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
         return None

@@ -12,7 +12,7 @@ from runners.cli import Command, Setting, several
 from runners.compose import Composer, Plain, delete, place, session
 from runners.grid import Choice, Grid, expand, grid_from_plain, pin
 from runners.inputs import INPUT_KEYS, code_hash, key_of, read, resolved
-from runners.settings import SETTING_KEYS, Settings
+from runners.settings import SETTING_KEYS, Settings, refuse_commands
 from runners.titles import title
 from runners.user_files import with_texts
 from xsim.errors import SpecError
@@ -88,6 +88,7 @@ def plan_sweep(command: Command) -> Plan:
         _check_axes(asked.grid, command)
         base, named = composer.base(asked.groups)
         found = [_point(composer, base, named, asked.values, choice) for choice in expand(asked.grid)]
+        refuse_commands(base)
         settings = Settings.from_plain(composer.joined(base, {}, asked.settings))
     points = tuple({point.key: point for point in reversed(found)}.values())[::-1]
     if all(point.contradiction for point in points):

@@ -12,11 +12,13 @@ import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from analysis.secrets import shown_words
 from analysis.stored import RUNS, TABLE
 from runners.locks import lock
 from runners.settings import sqlite_file
+from runners.shards import Shard
 from xsim.errors import SpecError
 
 __all__ = ["check_place", "check_store", "check_writable", "claimed"]
@@ -72,20 +74,29 @@ def check_store(uri: str) -> None:
 
 
 @contextlib.contextmanager
-def claimed(folder: Path, argv: Sequence[str]) -> Iterator[None]:
-    """Hold ``folder`` alone: two sweeps that write there would simulate every point twice.
+def claimed(folder: Path, argv: Sequence[str], shard: Shard | None = None) -> Iterator[None]:
+    """Hold ``folder``, or ``shard`` of its points, alone: two sweeps would simulate every point twice.
 
     Raises:
         SpecError: Another process holds it.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    file = lock(folder / LOCK)
+    with contextlib.ExitStack() as held:
+        if shard is not None:
+            held.enter_context(_held(folder, LOCK, None))
+        held.enter_context(_held(folder, LOCK if shard is None else f"{LOCK}-{shard.name}", argv))
+        yield
+
+
+def _held(folder: Path, name: str, argv: Sequence[str] | None) -> TextIO:
+    """The lock ``name`` of ``folder``, with a line on who holds it; without ``argv`` others may hold it too."""
+    file = lock(folder / name, shared=argv is None)
     if file is None:
-        holder = (folder / LOCK).read_text().strip()
+        holder = (folder / name).read_text().strip() or "a part of the points"
         fix = "wait until it ends, or choose another folder by out="
         raise SpecError("out", str(folder), f"another sweep writes there: {holder}", fix)
-    with file:
-        file.truncate(0)
+    file.truncate(0)
+    if argv is not None:
         file.write(f"process {os.getpid()} on {socket.gethostname()}, {shlex.join(shown_words(argv))}\n")
         file.flush()
-        yield
+    return file

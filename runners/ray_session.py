@@ -5,18 +5,23 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from runners import leftovers
 from runners.locks import lock
 from runners.stop import Beside
 from xsim.errors import XsimError
 
-__all__ = ["PoolError", "first_line", "ray_session", "resource"]
+__all__ = ["PoolError", "Session", "first_line", "ray_session", "resource"]
 
 OBJECT_STORE_BYTES = 100_000_000  # rows are small; Ray's default is a third of the machine's memory
+UNKNOWN_BYTES = 1 << 60  # of a host that has told Ray nothing of its memory: no limit
 PREFIX = "xsim-ray-"
 OWNER = "owner"  # locked while the process lives that the folder belongs to
 
@@ -31,9 +36,41 @@ class PoolError(XsimError):
     """No simulation can run: workers do not start, or run another version of the simulator."""
 
 
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A Ray that runs.
+
+    Attributes:
+        workers: How many it has room for.
+        servers: The processes without which it is lost, if they are ours.
+    """
+
+    workers: int
+    servers: tuple[Any, ...] = ()
+
+    @property
+    def lost(self) -> bool:
+        """Whether it has to be started again: a server of it has ended. Ray takes long to notice, or exits itself."""
+        return any(map(_has_ended, self.servers))
+
+    def memory_bytes(self, node: str) -> tuple[int, int] | None:
+        """Of the host ``node``: all that simulations may use there, and the share of one of its CPUs.
+
+        Absent if that host is gone.
+        """
+        import ray
+
+        nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+        for one in nodes:
+            if one["NodeID"] == node and one["Alive"]:
+                memory = int(one["Resources"].get("memory", UNKNOWN_BYTES))
+                return memory, memory // max(1, int(one["Resources"].get("CPU", 1)))
+        return None
+
+
 @contextlib.contextmanager
-def ray_session(address: str, workers: int | None) -> Iterator[tuple[int, int | None]]:
-    """Ray, how many workers it has room for, and how much memory each may use (absent: no limit).
+def ray_session(address: str, workers: int | None) -> Iterator[Session]:
+    """Ray, from its start to its end.
 
     Raises:
         PoolError: No Ray answers at ``address``.
@@ -50,31 +87,48 @@ def ray_session(address: str, workers: int | None) -> Iterator[tuple[int, int | 
 
 @contextlib.contextmanager
 def _folder() -> Iterator[str]:
-    """A folder for Ray's files. Those of processes that were killed are removed: nobody else does."""
+    """A folder for Ray's files. It and what runs in it end with this process, also if that is killed.
+
+    Those that are left over all the same, as the watcher was killed too, are ended first.
+    """
     for old in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{OWNER}"):
         with contextlib.suppress(OSError):  # another user's, or removed meanwhile
             if (unowned := lock(old)) is not None:
-                shutil.rmtree(old.parent, ignore_errors=True)
+                leftovers.end_all(str(old.parent))
                 unowned.close()
-    with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as folder:
-        path = Path(folder, f".{OWNER}")
-        owner = lock(path)
-        assert owner is not None
-        with owner:
-            path.rename(path.with_name(OWNER))  # nobody saw it unlocked
+    folder = tempfile.mkdtemp(prefix=PREFIX)
+    path = Path(folder, f".{OWNER}")
+    owner = lock(path)
+    assert owner is not None
+    with owner:
+        path.rename(path.with_name(OWNER))  # nobody saw it unlocked
+        with _watched(folder):
             yield folder
 
 
-def _started(address: str, workers: int | None, folder: str) -> tuple[int, int | None]:
+@contextlib.contextmanager
+def _watched(folder: str) -> Iterator[None]:
+    """Another process cleans up when this one leaves the block, or has ended."""
+    command = [sys.executable, "-I", "-S", leftovers.__file__, folder]
+    watcher = subprocess.Popen(command, stdin=subprocess.PIPE, cwd="/", start_new_session=True)
+    try:
+        yield
+    finally:
+        watcher.communicate()
+
+
+def _started(address: str, workers: int | None, folder: str) -> Session:
     """Start or join; see ``ray_session``."""
+    import psutil
     import ray
 
     if address != "local":
         _join(address)
-        return workers or max(1, int(resource(ray.cluster_resources, "CPU"))), None
+        return Session(workers or max(1, int(resource(ray.cluster_resources, "CPU"))))
     count = workers or len(os.sched_getaffinity(0))
     _start_local(count, folder)
-    return count, int(resource(ray.cluster_resources, "memory") / count)
+    servers = (child for child in psutil.Process().children() if child.name() in ("raylet", "gcs_server"))
+    return Session(count, tuple(servers))
 
 
 def _start_local(count: int, folder: str) -> None:
@@ -100,6 +154,15 @@ def _join(address: str) -> None:
     except ConnectionError as error:
         hint = "set RAY_ADDRESS, and RAY_AUTH_MODE=token as on the cluster's nodes"
         raise PoolError(f"no Ray at {address}: {first_line(error)}; {hint}") from None
+
+
+def _has_ended(process: Any) -> bool:
+    import psutil
+
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
 
 
 def resource(resources: Callable[[], dict[str, float]], name: str) -> float:

@@ -6,19 +6,25 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from runners.options import TABLES, near
+from runners.needs import Need
+from runners.options import TABLES, near, offered
+from runners.shards import Shard
 from xsim.errors import SpecError
+from xsim.units import parse_bytes
 
-__all__ = ["SETTING_KEYS", "Settings", "default_uri", "sqlite_file", "tracking_uri"]
+__all__ = ["SETTING_KEYS", "Settings", "default_uri", "refuse_commands", "sqlite_file", "tracking_uri"]
 
 T = TypeVar("T")
 
-_PLAIN = ("out", "num_workers", "timeout_s", "retries", "retry", "detail", "copy_to", "dry_run")
-SETTING_KEYS = (*_PLAIN, "tracking", "ray")
+SETTING_KEYS = (
+    *("out", "num_workers", "timeout_s", "retries", "reserve", "max_failures", "time_budget", "shard", "on_done"),
+    *("retry", "detail", "copy_to", "dry_run", "tracking", "ray"),
+)
+TIMES_S = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 VARIABLE = "MLFLOW_TRACKING_URI"  # MLflow's own; it keeps a password out of command lines
 STORES = ("sqlite", "http", "https", "postgresql", "mysql", "mssql")  # that MLflow has; of files alone no longer
 
@@ -32,6 +38,11 @@ class Settings:
         copy_to: Where the final table goes too: a file, by its address.
         tracking_uri: Of the MLflow store; absent if nothing is tracked.
         ray_address: ``local`` for a Ray of one's own.
+        reserve: Per network what one simulation takes of its host.
+        max_failures: So many rows that failed end the sweep.
+        time_budget_s: After it nothing starts any more.
+        shard: The part of the points that this process is to run.
+        on_done: What to give to the shell when the sweep has ended; empty: nothing.
     """
 
     out: Path
@@ -44,6 +55,11 @@ class Settings:
     copy_to: str | None
     tracking_uri: str | None
     ray_address: str
+    reserve: Mapping[str, Need] = field(default_factory=dict)
+    max_failures: int | None = None
+    time_budget_s: float | None = None
+    shard: Shard | None = None
+    on_done: str = ""
 
     def __post_init__(self) -> None:
         if self.num_workers is not None and self.num_workers < 1:
@@ -52,6 +68,8 @@ class Settings:
             raise SpecError("timeout_s", self.timeout_s, "it is no positive time", "write seconds, or null")
         if self.retries < 0:
             raise SpecError("retries", self.retries, "it is negative", "write 0 or more")
+        if self.max_failures is not None and self.max_failures < 1:
+            raise SpecError("max_failures", self.max_failures, "nothing would run", "write 1 or more, or null")
 
     @classmethod
     def from_plain(cls, config: Mapping[str, object]) -> Settings:
@@ -71,7 +89,23 @@ class Settings:
             copy_to=None if config["copy_to"] is None else _typed(config, "copy_to", str),
             tracking_uri=tracking_uri(_inside(config, "tracking", "uri"), out),
             ray_address=_address(_inside(config, "ray", "address")),
+            reserve=_reserve(config["reserve"]),
+            max_failures=None if config["max_failures"] is None else _typed(config, "max_failures", int),
+            time_budget_s=_budget(config["time_budget"]),
+            shard=None if config["shard"] is None else Shard.from_text(config["shard"]),
+            on_done="" if config["on_done"] is None else _typed(config, "on_done", str),
         )
+
+
+def refuse_commands(config: Mapping[str, object]) -> None:
+    """Refuse files of a config that name a command: who runs a sweep types it.
+
+    Raises:
+        SpecError: ``config``, without what the command line sets, has an ``on_done``.
+    """
+    if config.get("on_done") is not None:
+        fix = "write it on the command line: \"on_done='...'\""
+        raise SpecError("on_done", config["on_done"], "a config cannot name a command to run", fix)
 
 
 def default_uri(out: Path) -> str:
@@ -158,3 +192,41 @@ def _seconds(config: Mapping[str, object], key: str) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise SpecError(key, value, f"its type is {type(value).__name__}", "write a number, or null")
     return float(value)
+
+
+def _budget(text: object) -> float | None:
+    """Seconds of ``8 h``."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*(s|min|h|d)\s*", text) if isinstance(text, str) else None
+    if found is None or not float(found[1]):
+        raise SpecError("time_budget", text, "it is no time with its unit", "write 8h, 90min, 45s or 2d, or null")
+    return float(found[1]) * TIMES_S[found[2]]
+
+
+def _reserve(node: object) -> dict[str, Need]:
+    """What ``{packet: {cpus: 2, memory: 8 GB}}`` reserves."""
+    if not isinstance(node, Mapping):
+        raise SpecError("reserve", node, "it names no network", "write reserve.packet.memory=8GB, say")
+    found = {}
+    for network, needs in node.items():
+        if network not in (known := offered("network")):
+            fix = f"{near(network, known)}choose among {', '.join(known)}"
+            raise SpecError(f"reserve.{network}", needs, "there is no such network", fix)
+        if not isinstance(needs, Mapping):
+            raise SpecError(f"reserve.{network}", needs, "it reserves nothing", "write {cpus: 1, memory: 8 GB}")
+        for key, value in needs.items():
+            if key not in ("cpus", "memory"):
+                raise SpecError(f"reserve.{network}.{key}", value, "there is no such key", "write cpus or memory")
+        found[str(network)] = _need(f"reserve.{network}", needs)
+    return found
+
+
+def _need(place: str, needs: Mapping[str, object]) -> Need:
+    cpus, memory = needs.get("cpus", 1), needs.get("memory")
+    if not isinstance(cpus, int) or isinstance(cpus, bool) or cpus < 1:
+        raise SpecError(f"{place}.cpus", cpus, "it is no number of CPUs", "write 1 or more")
+    try:
+        return Need(cpus, None if memory is None else parse_bytes(memory))
+    except SpecError as error:
+        raise SpecError(f"{place}.memory", memory, error.problem, error.fix) from None

@@ -29,11 +29,21 @@ class Stop:
     """Whether a signal came: ``code`` is then the exit code, else 0."""
 
     code: int = 0
+    is_held: bool = False
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Within, a signal sets ``code`` and raises nothing: who works here looks at it often."""
+        self.is_held = True
+        try:
+            yield
+        finally:
+            self.is_held = False
 
 
 @contextmanager
 def stoppable() -> Iterator[Stop]:
-    """The first signal raises ``Stopped``, or what Ray makes of it; after it Ctrl-C ends the process at once."""
+    """The first signal raises ``Stopped``, or what Ray makes of it, unless it is held; after it Ctrl-C ends at once."""
     stop = Stop()
 
     def handler(number: int, _frame: object) -> None:
@@ -42,7 +52,8 @@ def stoppable() -> Iterator[Stop]:
                 os._exit(stop.code)
             return  # who sends SIGTERM again sends SIGKILL in the end
         stop.code = 128 + number  # as a shell reports it
-        raise Stopped(stop.code)
+        if not stop.is_held:
+            raise Stopped(stop.code)
 
     before = {number: signal.signal(number, handler) for number in SIGNALS}
     try:

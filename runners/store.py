@@ -16,8 +16,10 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analysis.stored import DETAIL, MANIFEST, RUNS, TABLE, loose, newest, parts
@@ -112,6 +114,14 @@ class Store:
         """How many rows another version of the simulator than ``code`` wrote."""
         return sum(other != code for other in self._all(("key", "code"))["code"].to_pylist())
 
+    def lasted(self) -> list[dict[str, Any]]:
+        """How long each simulation took that is there, and of what: network, cluster, model and wall_s."""
+        columns = ("network", "cluster", "model", "wall_s")
+        table = self._all(("key", "status", *columns))
+        found = table.filter(pc.equal(table["status"], "ok")).select(columns)
+        rows: list[dict[str, Any]] = found.to_pylist()
+        return rows
+
     def rows(self, points: Iterable[Point]) -> pa.Table:
         """The rows of ``points``, in their order and under their names, whichever sweep wrote them."""
         return rows_of(self._all(), [point.named for point in points])
@@ -120,9 +130,12 @@ class Store:
         """The newest row of every key, of every version."""
         return self._all()
 
-    def begin(self, asked: Mapping[str, object]) -> None:
-        """Note what was asked, by the last sweep and by each, and remove what dead writers left."""
-        for pattern in (".*", f"{TABLE}/.*", f"{SWEEPS}/.*", f"{RUNS}/??/.*"):
+    def begin(self, asked: Mapping[str, object], *, shared: bool = False) -> None:
+        """Note what was asked, by the last sweep and by each.
+
+        And remove what dead writers left, unless the folder is ``shared`` with writers elsewhere.
+        """
+        for pattern in () if shared else (".*", f"{TABLE}/.*", f"{SWEEPS}/.*", f"{RUNS}/??/.*"):
             for path in self.folder.glob(pattern):
                 if _is_abandoned(path):
                     path.unlink(missing_ok=True)
@@ -142,14 +155,16 @@ class Store:
         if self._unfolded >= FOLD_ROWS:
             self.compact()
 
-    def note(self, state: str, total: int, done: Mapping[str, int], eta_s: float | None) -> None:
+    def note(
+        self, state: str, total: int, done: Mapping[str, int], eta_s: float | None, name: str = "status.json"
+    ) -> None:
         """Where the sweep stands, for other programs: of its ``total`` points, how many ended with which status.
 
         A process that was killed cannot say so: whether it lives shows its number, or how old the note is.
         """
         status: dict[str, object] = {"state": state, "total": total, "done": dict(done), "eta_s": eta_s}
         status |= {"pid": os.getpid(), "host": socket.gethostname(), "noted_unix_s": round(time.time(), 1)}
-        write_whole(self.folder / "status.json", _json(status))
+        write_whole(self.folder / name, _json(status))
 
     def compact(self) -> None:
         """Fold the runs that have files of their own into a part. If that fails nothing is lost: they stay."""

@@ -21,18 +21,20 @@ from typing import TYPE_CHECKING
 from analysis.command import INTERRUPTED, exits, starts, tell
 from analysis.screen import counted
 from analysis.secrets import shown
+from runners.brake import FAILURES
 from runners.cli import read_command
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from runners.brake import Brake
+    from runners.durations import Durations
     from runners.points import Plan, Point
     from runners.pool import Finished
     from runners.progress import Count
     from runners.store import Store
     from runners.track import Tracker
 
-FAILURES = ("failed", "timeout", "crashed", "out_of_memory")  # the other states are answers
 STATUS_EVERY_S = 5.0
 TOLD_FROM = 20  # runs that wait for MLflow: half a second
 
@@ -50,52 +52,68 @@ def main(argv: Sequence[str]) -> int:
     if plan.settings.dry_run:
         from runners.preview import preview
 
-        for point in plan.points:
+        shard = plan.settings.shard
+        points = [point for point in plan.points if shard is None or shard.holds(point.key)]
+        for point in points:
             print(preview(point)[0])
-        tell(counted(len(plan.points), "point"))
+        tell(counted(len(points), "point"))
         return 0
     return _run(plan, argv)
 
 
 def _run(plan: Plan, argv: Sequence[str]) -> int:
+    from runners.brake import Brake
+    from runners.on_done import told
     from runners.preflight import check_store, check_writable, claimed
     from runners.stop import stoppable
 
-    folder = plan.settings.out / plan.name
+    settings = plan.settings
+    folder = settings.out / plan.name
     check_writable(folder)
-    if plan.settings.tracking_uri is not None:
-        check_store(plan.settings.tracking_uri)
-    if plan.settings.copy_to is not None:
+    if settings.tracking_uri is not None:
+        check_store(settings.tracking_uri)
+    if settings.copy_to is not None:
         from runners.copies import check_target
 
-        check_target(plan.settings.copy_to)
-    with stoppable() as stop, claimed(folder, argv):
-        code = _run_claimed(plan, argv)
-    return stop.code or code
+        check_target(settings.copy_to)
+    with (
+        stoppable() as stop,
+        claimed(folder, argv, settings.shard),
+        told(settings.on_done, folder, stop) as ending,
+    ):
+        brake = Brake(stop, settings.max_failures, settings.time_budget_s)
+        ending.code, ending.summary = _run_claimed(plan, argv, brake)
+    return stop.code or ending.code
 
 
-def _run_claimed(plan: Plan, argv: Sequence[str]) -> int:
+def _run_claimed(plan: Plan, argv: Sequence[str], brake: Brake) -> tuple[int, str]:
+    """The exit code, and a line on what became of the points."""
     from runners.manifest import manifest
     from runners.store import Store
 
-    store = Store(plan.settings.out / plan.name)
+    store, shard = Store(plan.settings.out / plan.name), plan.settings.shard
     known = store.known()
+    asked = manifest(plan, argv)
+    if shard is not None:
+        plan = replace(plan, points=tuple(point for point in plan.points if shard.holds(point.key)))
     missing = [point for point in plan.points if _is_due(known.get(point.key), retry=plan.settings.retry_failed)]
     if plan.settings.detail:
         missing = _with_tables(plan, store, known, missing)
     due = {point.key for point in missing}
     there = [point for point in plan.points if point.key not in due]
-    _announce(plan, store, len(there))
-    store.begin(manifest(plan, argv))
+    _announce(plan, store, len(there), str(asked["code"]))
+    store.begin(asked, shared=shard is not None)
     before = Counter(known[point.key] for point in there)
-    with _tracker(plan, store, there, to_run=len(missing)) as tracker:
-        interrupted = _run_missing(plan, store, missing, before, tracker)
+    with _tracker(plan, store, there, to_run=len(missing), code=str(asked["code"])) as tracker:
+        cause = _run_missing(plan, store, missing, before, tracker, brake)
         rows = store.rows(plan.points)
-        failed = any(status in FAILURES for status in rows["status"].to_pylist())
+        states = Counter(rows["status"].to_pylist())
+        failed = any(status in FAILURES for status in states)
         if tracker is not None:
-            tracker.status = "KILLED" if interrupted else "FAILED" if failed else "FINISHED"
-            tracker.hurry = interrupted
-        _report(store, rows)
+            tracker.status = "KILLED" if cause else "FAILED" if failed else "FINISHED"
+            tracker.hurry = cause == "interrupted"
+        if shard is None:
+            _report(store, rows)
     if tracker is not None and rows:
         _report_tracking(plan, tracker)
     if plan.settings.copy_to is not None and rows:
@@ -103,9 +121,13 @@ def _run_claimed(plan: Plan, argv: Sequence[str]) -> int:
 
         copy_table(rows, plan.settings.copy_to)
         print(f"Copy:    {shown(plan.settings.copy_to)}")
-    if interrupted:
-        tell(f"interrupted: {len(rows)} of {len(plan.points)} are done; the same command runs the rest")
-    return INTERRUPTED if interrupted else int(failed)
+    if cause:
+        tell(f"{cause}: {len(rows)} of {len(plan.points)} are done; the same command runs the rest")
+    elif shard is not None:
+        tell("when all parts are done, the same command without shard= compares them")
+    states_text = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
+    summary = f"{plan.name}: {len(rows)} of {len(plan.points)} done{f' ({states_text})' if states_text else ''}"
+    return (int(failed) if not cause or brake.failed else INTERRUPTED), summary
 
 
 def _with_tables(plan: Plan, store: Store, known: Mapping[str, str], missing: Sequence[Point]) -> list[Point]:
@@ -121,10 +143,10 @@ def _with_tables(plan: Plan, store: Store, known: Mapping[str, str], missing: Se
     return [replace(point, config={**point.config, **asked}) for point in plan.points if point.key in due]
 
 
-def _announce(plan: Plan, store: Store, there: int) -> None:
+def _announce(plan: Plan, store: Store, there: int, code: str) -> None:
     """How many points are to run, and why perhaps more than expected."""
     text = f"{plan.name}: {counted(len(plan.points), 'point')}, {there} already there"
-    if older := store.older(plan.points[0].code):
+    if older := store.older(code):
         cause = "the simulator's code has changed since: " if there < len(plan.points) else ""
         text += f"; {cause}{counted(older, 'row')} of an earlier version hidden"
     tell(text)
@@ -135,17 +157,21 @@ def _is_due(status: str | None, *, retry: bool) -> bool:
 
 
 @contextmanager
-def _tracker(plan: Plan, store: Store, there: Sequence[Point], to_run: int) -> Iterator[Tracker | None]:
-    """Where rows are logged; those that an interrupted sweep left unlogged come last."""
+def _tracker(plan: Plan, store: Store, there: Sequence[Point], to_run: int, code: str) -> Iterator[Tracker | None]:
+    """Where rows are logged; those that an interrupted sweep left unlogged come last.
+
+    Parts of a sweep, which may run on other hosts, leave a file of all results to the sweep that compares them.
+    """
     from runners.manifest import sweep_of
+    from runners.settings import default_uri
     from runners.track import Tracker, tracked
 
     uri = plan.settings.tracking_uri
-    if uri is None:
+    if uri is None or (plan.settings.shard is not None and uri == default_uri(plan.settings.out)):
         yield None
         return
     sweep = sweep_of(point.key for point in plan.points)
-    tracker = Tracker(uri=uri, grid=plan.name, sweep=sweep, folder=store.folder, code=plan.points[0].code)
+    tracker = Tracker(uri=uri, grid=plan.name, sweep=sweep, folder=store.folder, code=code)
     logged = tracked(store.folder, uri)
     untracked = [point.key for point in there if point.key not in logged]
     with closing(tracker):
@@ -158,28 +184,32 @@ def _tracker(plan: Plan, store: Store, there: Sequence[Point], to_run: int) -> I
 
 
 def _run_missing(
-    plan: Plan, store: Store, missing: Sequence[Point], before: Counter[str], tracker: Tracker | None
-) -> bool:
-    """Run and store ``missing``, beside the points that ended ``before``; whether somebody stopped it."""
+    plan: Plan, store: Store, missing: Sequence[Point], before: Counter[str], tracker: Tracker | None, brake: Brake
+) -> str:
+    """Run and store ``missing``, beside the points that ended ``before``; what stopped it early, if anything did."""
     from runners.progress import Count
 
-    workers = plan.settings.num_workers or len(os.sched_getaffinity(0))
+    settings = plan.settings
+    workers = settings.num_workers or len(os.sched_getaffinity(0))
     count = Count(len(missing), min(workers, len(missing)))
 
     def note(state: str) -> None:
-        store.note(state, len(plan.points), before + count.done, count.eta_s)
+        name = "status.json" if settings.shard is None else f"status-{settings.shard.name}.json"
+        store.note(state, len(plan.points), before + count.done, count.eta_s, name)
 
-    state = "stopped"
+    state, cause = "stopped", ""
     try:
         if missing:
-            _follow(plan, store, missing, count, tracker, note)
-        state = "finished"
+            _follow(plan, store, missing, count, tracker, note, brake)
+        cause = brake.cause if count.left else ""
+        state = "interrupted" if cause else "finished"
     except KeyboardInterrupt:
-        state = "interrupted"
+        state = cause = "interrupted"
     finally:
         note(state)
-        store.compact()
-    return state == "interrupted"
+        if settings.shard is None:
+            store.compact()
+    return cause
 
 
 def _follow(
@@ -189,15 +219,17 @@ def _follow(
     count: Count,
     tracker: Tracker | None,
     note: Callable[[str], None],
+    brake: Brake,
 ) -> None:
     """Store and show each outcome as it comes."""
     from analysis.stored import DETAIL
     from runners.detail import write_large
+    from runners.durations import Durations
     from runners.progress import progress
     from runners.store import row_of
 
-    noted_s = 0.0
-    with progress(count) as display, closing(_outcomes(plan, missing)) as outcomes:
+    noted_s, durations = 0.0, Durations.of(store.lasted())
+    with progress(count) as display, closing(_outcomes(plan, missing, durations, brake)) as outcomes:
         for done in outcomes:
             if done is not None:
                 row = row_of(done.point, done.outcome, worker=done.worker, attempt=done.attempt)
@@ -206,6 +238,7 @@ def _follow(
                 store.write(row)
                 if tracker is not None:
                     tracker.add(row)
+                brake.count(done.outcome["status"])
                 count.add(done.outcome["status"], done.outcome["wall_s"], done.worker)
             display.show(count)
             if time.monotonic() - noted_s > STATUS_EVERY_S:
@@ -213,7 +246,7 @@ def _follow(
                 note("running")
 
 
-def _outcomes(plan: Plan, missing: Sequence[Point]) -> Generator[Finished | None]:
+def _outcomes(plan: Plan, missing: Sequence[Point], durations: Durations, brake: Brake) -> Generator[Finished | None]:
     """Contradictions are answered here, the rest by workers."""
     from runners.pool import Finished, Limits, finished
     from runners.worker import Outcome
@@ -229,6 +262,9 @@ def _outcomes(plan: Plan, missing: Sequence[Point]) -> Generator[Finished | None
         timeout_s=settings.timeout_s,
         retries=settings.retries,
         address=settings.ray_address,
+        reserve=settings.reserve,
+        durations=durations,
+        brake=brake,
     )
     if sound:
         _compile(sound)

@@ -7,10 +7,17 @@ Hydra, Arrow or MLflow; whatever goes wrong in a simulation is an answer, never 
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
+import os
+import platform
 import resource
+import socket
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
 from typing import NotRequired, TypedDict, cast
 
 from runners.inputs import code_hash, read
@@ -20,7 +27,9 @@ from xsim.errors import SpecError
 from xsim.experiment import DoesNotFitError, Experiment, Result, run
 from xsim.tables import Table
 
-__all__ = ["Outcome", "Worker", "attempted", "simulate"]
+__all__ = ["Greeting", "Outcome", "Worker", "attempted", "simulate", "versions"]
+
+FREE_SHARE = 0.9  # of the memory that is free, for a simulation that has its host to itself
 
 
 class Outcome(TypedDict):
@@ -93,19 +102,68 @@ def attempted(make: Callable[[], Experiment]) -> tuple[Result | None, Outcome]:
     )
 
 
+class Greeting(TypedDict):
+    """Who a worker is.
+
+    Attributes:
+        host: Name of its host.
+        node: Ray's name of that.
+        versions: Of what its figures depend on, by name: see ``versions``.
+    """
+
+    host: str
+    node: str
+    versions: dict[str, str]
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """What results depend on, here: the simulator's code and the packages that it computes with."""
+    own = sorted(Path(__file__).parent.glob("*.py"))
+    runners = hashlib.sha256(b"".join(path.read_bytes() for path in own)).hexdigest()[:16]
+    packages = {name: metadata.version(name) for name in ("numba", "numpy", "scipy", "simpy")}
+    code = {"the code of xsim": code_hash(), "the code of runners": runners}
+    return {**code, "python": ".".join(platform.python_version_tuple()[:2]), **packages}
+
+
 class Worker:
     """Ray makes an actor of it."""
 
-    def __init__(self, memory_bytes: int | None) -> None:
-        """Allow ``memory_bytes`` of data: too large a simulation ends as an answer, not as a dead process."""
-        if memory_bytes is not None:
-            with contextlib.suppress(ValueError):  # an administrator's limit is lower: that one holds
-                resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, resource.RLIM_INFINITY))
+    def __init__(self) -> None:
+        """Keep what simulations print out of Ray's log files, which would grow without end."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in (1, 2):
+            os.dup2(nowhere, descriptor)
 
-    def code(self) -> str:
-        """Which simulator runs here."""
-        return code_hash()
+    def hello(self) -> Greeting:
+        """Which simulator runs here, and where."""
+        import ray
+
+        node: str = ray.get_runtime_context().get_node_id()
+        return Greeting(host=socket.gethostname(), node=node, versions=versions())
 
     def simulate(self, config: Mapping[str, object]) -> Outcome:
         """See ``simulate``."""
         return simulate(config)
+
+    def simulate_all(self, configs: Sequence[Mapping[str, object]], memory_bytes: int | None) -> list[Outcome]:
+        """One after another, each with ``memory_bytes`` of data at most; absent: with most of what is free.
+
+        Too large a simulation ends as an answer, not as a dead process.
+        """
+        limit_bytes = _free_bytes() if memory_bytes is None else memory_bytes
+        with contextlib.suppress(ValueError):  # an administrator's limit is lower: that one holds
+            resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, resource.RLIM_INFINITY))
+        outcomes = [self.simulate(config) for config in configs]
+        for outcome in outcomes:
+            if outcome["status"] == "out_of_memory":
+                outcome["reason"] = f"{outcome['reason']}: {limit_bytes / 1e9:.1f} GB"
+        return outcomes
+
+
+def _free_bytes() -> int:
+    """What this process may use without taking it from others."""
+    known = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    own_pages = int(Path("/proc/self/statm").read_text().split()[5])
+    available_bytes = int(known["MemAvailable"].split()[0]) * 1024
+    return own_pages * resource.getpagesize() + int(FREE_SHARE * available_bytes)

@@ -40,14 +40,14 @@ class Unlucky(Worker):
                     bytearray(1 << 44)
                 except MemoryError:
                     return Outcome(status="out_of_memory", reason="", details="", metrics={}, wall_s=0.0)
-        return Outcome(status="ok", reason="", details="", metrics={}, wall_s=0.0)
+        return Outcome(status="ok", reason="", details="", metrics={}, wall_s=float(str(config["wall_s"])))
 
 
-def point(number: int, fate: str, marker: str) -> Point:
+def point(number: int, fate: str, marker: str = "", wall_s: float = 1.0) -> Point:
     return Point(
         labels=dict.fromkeys(("cluster", "model", "deployment", *FAMILIES), "some"),
         choice="",
-        config={"fate": fate, "marker": marker},
+        config={"fate": fate, "marker": marker, "wall_s": wall_s},
         key=f"{number:04d}",
         code="",
         config_json="{}",
@@ -79,7 +79,7 @@ def test_every_fate_is_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "0002": ("ok", 1),
         "0003": ("timeout", 1),
         "0004": ("ok", 2),
-        "0005": ("out_of_memory", 1),
+        "0005": ("out_of_memory", 2),
         "0006": ("ok", 1),
     }
     reasons = {entry.point.key: entry.outcome["reason"] for entry in done}
