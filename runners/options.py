@@ -28,6 +28,7 @@ __all__ = [
     "check_key",
     "check_member_option",
     "fields_of",
+    "members_of",
     "near",
     "offered",
     "spelled",
@@ -128,6 +129,11 @@ def spelled_out(family: str, node: Mapping[str, object]) -> dict[str, object]:
             except SpecError as error:
                 raise error.under(family) from None
     return full
+
+
+def members_of(named: Mapping[str, str | None]) -> dict[str, object]:
+    """The chosen member of each family that has one."""
+    return {family: named[family] for family in families.FAMILIES if named.get(family) is not None}
 
 
 def check_choice(group: str, option: object, config_dirs: Iterable[Path] = ()) -> None:
