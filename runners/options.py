@@ -58,7 +58,9 @@ ROOT: Mapping[str, str] = {
     "timeout_s": "a simulation that takes longer is stopped; null: never",
     "retries": "how often a simulation is started again when its process dies",
     "retry": "failed: run the failed rows of an earlier sweep again; none: keep them",
-    "dry_run": "true: list the points of the sweep and run nothing",
+    "force": "true: run every point again, also those whose rows are there; the new rows replace them",
+    "only": "beginnings of keys as dry_run=true shows them, 3f9a,07c2: run those points alone; null: all",
+    "dry_run": "true: list the points of the sweep, why each would run and for how long, and run nothing",
 }
 
 # what a deployment may leave unwritten and a command may set all the same

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ __all__ = ["SETTING_KEYS", "Settings", "default_uri", "sqlite_file"]
 
 T = TypeVar("T")
 
-SETTING_KEYS = ("out", "num_workers", "timeout_s", "retries", "retry", "dry_run", "tracking", "ray")
+SETTING_KEYS = ("out", "num_workers", "timeout_s", "retries", "retry", "force", "only", "dry_run", "tracking", "ray")
 STORES = ("sqlite", "http", "https", "postgresql", "mysql", "mssql")  # that MLflow has; of files alone no longer
 
 
@@ -25,6 +26,8 @@ class Settings:
 
     Attributes:
         tracking_uri: Of the MLflow store; absent if nothing is tracked.
+        force: Run points again whose rows are there; the new rows replace them.
+        only: Beginnings of the keys of the points to run; empty: all.
         ray_address: ``local`` for a Ray of one's own.
     """
 
@@ -33,6 +36,8 @@ class Settings:
     timeout_s: float | None
     retries: int
     retry_failed: bool
+    force: bool
+    only: tuple[str, ...]
     dry_run: bool
     tracking_uri: str | None
     ray_address: str
@@ -58,10 +63,21 @@ class Settings:
             timeout_s=_seconds(config, "timeout_s"),
             retries=_typed(config, "retries", int),
             retry_failed=retry == "failed",
+            force=_typed(config, "force", bool),
+            only=_beginnings(config["only"]),
             dry_run=_typed(config, "dry_run", bool),
             tracking_uri=_tracking_uri(_inside(config, "tracking", "uri"), out),
             ray_address=_address(_inside(config, "ray", "address")),
         )
+
+
+def _beginnings(value: object) -> tuple[str, ...]:
+    """Of keys: ``3f9a,07c2`` or a list."""
+    found = [] if value is None else value.strip("[]").split(",") if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(re.fullmatch("[0-9a-f]{1,32}", str(each).strip()) for each in found):
+        problem, fix = "it is no beginning of a key", "write some of its hexadecimal digits: only=3f9a,07c2"
+        raise SpecError("only", value, problem, fix)
+    return tuple(str(each).strip() for each in found)
 
 
 def default_uri(out: Path) -> str:

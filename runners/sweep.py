@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from runners.store import Store
     from runners.track import Tracker
 
-FAILURES = ("failed", "timeout", "crashed", "out_of_memory")  # the other states are answers
 STATUS_EVERY_S = 5.0
 
 
@@ -48,11 +47,9 @@ def main(argv: Sequence[str]) -> int:
         return 0
     plan = plan_sweep(command)
     if plan.settings.dry_run:
-        from runners.preview import preview
+        from runners.preview import list_points
 
-        for point in plan.points:
-            print(preview(point)[0])
-        tell(counted(len(plan.points), "point"))
+        list_points(plan)
         return 0
     return _run(plan, argv)
 
@@ -71,13 +68,16 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
 
 
 def _run_claimed(plan: Plan, argv: Sequence[str]) -> int:
+    from runners.due import FAILURES, History, chosen, why
     from runners.store import Store
 
     store = Store(plan.settings.out / plan.name)
-    known = store.known()
-    missing = [point for point in plan.points if _is_due(known.get(point.key), retry=plan.settings.retry_failed)]
+    history = History.of(store.folder)
+    known = history.known
+    asked = chosen(plan.points, plan.settings.only)
+    missing = [point for point in asked if why(point, history, plan.settings)]
     due = {point.key for point in missing}
-    there = [point for point in plan.points if point.key not in due]
+    there = [point for point in plan.points if point.key in known and point.key not in due]
     _announce(plan, store, len(there))
     store.begin(_asked(plan, argv), again=[point.key for point in missing if point.key in known])
     before = Counter(known[point.key] for point in there)
@@ -102,10 +102,6 @@ def _announce(plan: Plan, store: Store, there: int) -> None:
         cause = "the simulator's code has changed since: " if there < len(plan.points) else ""
         text += f"; {cause}{counted(older, 'row')} of an earlier version hidden"
     tell(text)
-
-
-def _is_due(status: str | None, *, retry: bool) -> bool:
-    return status is None or (retry and status in FAILURES)
 
 
 def _asked(plan: Plan, argv: Sequence[str]) -> dict[str, object]:
