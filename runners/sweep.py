@@ -228,11 +228,13 @@ def _compile(points: Sequence[Point]) -> None:
 
 
 def _report(store: Store, rows: pa.Table) -> None:
+    from analysis.best import show as show_best
     from analysis.compare import draw, show
 
     if not rows:
         return
     show(rows)
+    show_best(rows)
     print(f"\nTables:  {store.folder} (analysis.load reads them)")
     path = draw(rows, store.folder)
     if path is not None:
