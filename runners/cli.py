@@ -109,6 +109,8 @@ def _setting(text: str) -> Setting:
         raise SpecError("command line", text, "it cannot be read", fix) from None
     if override.package is not None:
         raise SpecError("command line", text, "a package cannot be chosen here", f"write {override.key_or_group}=...")
+    if override.key_or_group == "only" and not override.is_delete():  # digits of keys are no numbers
+        return Setting("only", (text.partition("=")[2].strip(),))
     if override.is_delete():
         return Setting(override.key_or_group, values, "delete")
     return Setting(override.key_or_group, values, "add" if override.is_add() or override.is_force_add() else "set")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from runners import options
 from runners.cli import Setting
-from runners.resolvers import refuse_resolvers
+from runners.resolvers import refuse_code, refuse_resolvers
 from xsim.errors import SpecError
 from xsim.families import FAMILIES, INSIDE
 
@@ -48,6 +48,8 @@ class Composer:
     overrides: tuple[str, ...]
     config_dirs: tuple[Path, ...]
     _options: dict[tuple[str, object], Plain | None] = field(default_factory=dict)
+    _spelled: dict[tuple[str, int], object] = field(default_factory=dict)
+    _walked: dict[int, tuple[object, bool]] = field(default_factory=dict)
 
     def base(self, groups: Mapping[str, object]) -> tuple[Plain, dict[str, str | None]]:
         """The unresolved config with ``groups`` chosen, and the option name of every group."""
@@ -92,9 +94,10 @@ class Composer:
             SpecError: A key that the chosen options do not have, or an interpolation that leads nowhere or computes.
         """
         config: Plain = base | {group: self.option(group, name) for group, name in groups.items()}
+        computes = [self._interpolates(f"{key}.", node) for key, node in config.items()]
         for family in FAMILIES:
             if family in groups:
-                config[family] = _checked_member(family, config[family], values)
+                config[family] = self._member(family, config[family], values)
         chosen = {f"{family}.{key}" for key, family in INSIDE.items() if family in groups}
         for setting in values:
             if setting.verb == "delete":
@@ -102,8 +105,26 @@ class Composer:
             elif setting.key not in chosen:
                 add = setting.verb == "add" or setting.key in options.UNWRITTEN
                 place(config, setting.key, setting.values[0], add=add)
-        _refuse_code(config, "")
-        return _resolved(config)
+        for setting in values:
+            if setting.values:
+                refuse_code(nested := _nested(setting), "")
+                computes.append(_has_interpolation(nested))
+        return _resolved(config) if any(computes) else config
+
+    def _interpolates(self, path: str, node: object) -> bool:
+        """Whether ``node``, in which code is refused, has interpolations; points share it, and it is walked once."""
+        if id(node) not in self._walked:
+            refuse_code(node, path)
+            self._walked[id(node)] = (node, _has_interpolation(node))  # kept, so that no other gets its identity
+        return self._walked[id(node)][1]
+
+    def _member(self, family: str, node: object, values: Sequence[Setting]) -> object:
+        """``node`` spelled out, with the members inside it that ``values`` choose."""
+        if any(setting.key.startswith(f"{family}.") for setting in values):
+            return _checked_member(family, node, values)
+        if (family, id(node)) not in self._spelled:
+            self._spelled[family, id(node)] = _checked_member(family, node, ())
+        return self._spelled[family, id(node)]
 
 
 def _checked_member(family: str, node: object, values: Sequence[Setting]) -> object:
@@ -118,6 +139,14 @@ def _checked_member(family: str, node: object, values: Sequence[Setting]) -> obj
         if setting.key.startswith(f"{family}."):
             options.check_member_option(family, full, setting.key, setting.values[0] if setting.values else "")
     return full
+
+
+def _nested(setting: Setting) -> object:
+    """The value of a setting under its keys."""
+    node: object = setting.values[0]
+    for part in reversed(setting.key.split(".")):
+        node = {part: node}
+    return node
 
 
 def _node(config: Plain, group: str) -> Plain | None:
@@ -230,19 +259,6 @@ def _has_interpolation(node: object) -> bool:
     if isinstance(node, list):
         return any(map(_has_interpolation, node))
     return isinstance(node, str) and "${" in node
-
-
-def _refuse_code(node: object, path: str) -> None:
-    """Hydra would run what ``_target_`` names; this program never does, and says so."""
-    if isinstance(node, dict):
-        for key, value in node.items():
-            if key in ("_target_", "_partial_", "_args_"):
-                fix = "choose a member by its name: reshard=lcm"
-                raise SpecError(f"{path}{key}", value, "a config cannot name code to run", fix)
-            _refuse_code(value, f"{path}{key}.")
-    elif isinstance(node, list):
-        for index, value in enumerate(node):
-            _refuse_code(value, f"{path}{index}.")
 
 
 def _first_line(error: Exception) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from analysis.command import Parser, exits, tell
 from analysis.screen import counted
 from analysis.secrets import shown
+from runners.brake import FAILURES
 from xsim.errors import SpecError, XsimError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-FAILURES = ("failed", "timeout", "crashed", "out_of_memory")
 EARLIER = "earlier"  # sweep of the rows for which no manifest lies there
 
 

@@ -6,13 +6,16 @@ A grid is a section of a config file::
       axes:                     # every combination
         reshard: [lcm, hetauto]
         seed: range(0,3)        # Hydra's grammar, also on the command line
+        model: {seq_len: [2048, 4096]}   # the same as model.seq_len: [2048, 4096]
       zip:                      # keys that advance together
         - cluster: [fig4, h100x8_a100x1]
           deployment: [fig4_7b, h100x8_a100x1_7b]
       exclude:                  # points that match every key of an entry are dropped
         - {cluster: fig4, reshard: hetauto}
-      include:                  # points added as they stand
-        - {cluster: fig4, reshard: lcm, batch: 48}
+      include:                  # points added as they stand; of a list each value makes one
+        - {cluster: fig4, reshard: lcm, batch: [48, 96]}
+
+All of it may also stand on the command line: ``grid.exclude=[{cluster:fig4,seed:1}]``, with a plus to add an entry.
 """
 
 from __future__ import annotations
@@ -25,14 +28,25 @@ from dataclasses import dataclass, replace
 from runners.options import GROUPS, ROOT, near
 from xsim.errors import SpecError
 
-__all__ = ["LIMIT", "Choice", "Grid", "expand", "grid_from_plain", "pin", "too_many"]
+__all__ = [
+    "LIMIT",
+    "SECTION",
+    "Choice",
+    "Grid",
+    "check_rules",
+    "expand",
+    "grid_from_plain",
+    "narrow_extra",
+    "pin",
+    "too_many",
+]
 
 Choice = dict[str, object]  # key -> value of one point: {"reshard": "lcm", "model.seq_len": 2048}
 Values = tuple[object, ...]
 
 LIMIT = 100_000  # points; all are resolved, some 0.5 ms each, before the first starts
 
-_SECTION = ("axes", "zip", "exclude", "include")
+SECTION = ("axes", "zip", "exclude", "include")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +76,6 @@ class Grid:
             if len(set(lengths.values())) > 1:
                 shown = ", ".join(f"{key} has {count}" for key, count in lengths.items())
                 raise SpecError(f"grid.zip[{number}]", shown, "zipped keys advance together", "give each as many")
-        for number, rule in enumerate(self.exclude):
-            for key in rule:
-                if key not in seen:
-                    fix = f"{near(key, seen)}the axes are {', '.join(self.keys())}"
-                    raise SpecError(f"grid.exclude[{number}].{key}", "", "it is no axis of this grid", fix)
 
     def keys(self) -> Iterator[str]:
         """Every axis, zipped ones first."""
@@ -84,34 +93,43 @@ def grid_from_plain(section: object, several: Callable[[str, str], Values]) -> G
     """
     fields = _mapping("grid", section)
     for key in fields:
-        if key not in _SECTION:
-            fix = f"{near(key, _SECTION)}a grid has {', '.join(_SECTION)}"
+        if key not in SECTION:
+            fix = f"{near(key, SECTION)}a grid has {', '.join(SECTION)}"
             if key in ("grid", *GROUPS, *ROOT):
                 fix = "a grid's file that sets keys beside its axes begins with the line: # @package _global_"
             raise SpecError(f"grid.{key}", fields[key], "there is no such key", fix)
 
     def values(path: str, node: object) -> dict[str, Values]:
-        found = _mapping(path, node)
+        found = _flat(path, node)
         return {key: _values(f"{path}.{key}", key, value, several) for key, value in found.items()}
 
-    grid = Grid(
+    return Grid(
         axes=values("grid.axes", fields.get("axes") or {}),
         zipped=tuple(values(f"grid.zip[{i}]", node) for i, node in _entries("grid.zip", fields)),
         exclude=tuple(values(f"grid.exclude[{i}]", node) for i, node in _entries("grid.exclude", fields)),
-        include=tuple(_mapping(f"grid.include[{i}]", node) for i, node in _entries("grid.include", fields)),
+        include=tuple(
+            point
+            for i, node in _entries("grid.include", fields)
+            for point in _extra(f"grid.include[{i}]", _flat(f"grid.include[{i}]", node), several)
+        ),
     )
-    _check_rules(grid)
-    return grid
 
 
 def pin(grid: Grid, key: str, values: Values) -> Grid:
     """The grid with ``key`` at ``values``: an axis is replaced or added, zipped keys and extra points are narrowed.
 
+    An extra point without the key gets it.
+
     Raises:
         SpecError: A zipped key never has one of ``values``.
     """
-    extra = tuple(point for point in grid.include if point.get(key, values[0]) in values)
-    grid = replace(grid, include=extra)
+    extra = [
+        point | {key: value}
+        for point in grid.include
+        for value in ([point[key]] if key in point else values)
+        if value in values
+    ]
+    grid = replace(grid, include=tuple(extra))
     for number, block in enumerate(grid.zipped):
         if key not in block:
             continue
@@ -124,6 +142,20 @@ def pin(grid: Grid, key: str, values: Values) -> Grid:
         narrowed = {other: tuple(column[row] for row in kept) for other, column in block.items()}
         return replace(grid, zipped=(*grid.zipped[:number], narrowed, *grid.zipped[number + 1 :]))
     return replace(grid, axes={**grid.axes, key: values})
+
+
+def narrow_extra(grid: Grid, key: str, value: object) -> Grid:
+    """The grid without the extra points that have another value of ``key``, which is no axis.
+
+    Raises:
+        SpecError: All that have the key have another value.
+    """
+    having = {str(point[key]): None for point in grid.include if key in point}
+    kept = tuple(point for point in grid.include if point.get(key, value) == value)
+    if having and not any(key in point for point in kept):
+        fix = f"choose among {', '.join(having)}, or write grid.include anew"
+        raise SpecError(key, value, "no extra point of the grid has it", fix)
+    return replace(grid, include=kept)
 
 
 def expand(grid: Grid) -> tuple[Choice, ...]:
@@ -159,10 +191,22 @@ def _sizes(grid: Grid) -> str:
     return ", ".join(f"{key}: {len(values)}" for part in parts for key, values in part.items()) or "no axes"
 
 
-def _check_rules(grid: Grid) -> None:
-    """Refuse a rule that drops nothing: it names what its axis does not have, or what a zip never joins."""
-    offered = {key: values for block in (*grid.zipped, grid.axes) for key, values in block.items()}
+def check_rules(grid: Grid, pinned: Grid) -> None:
+    """Refuse an exclusion that can drop nothing: it names what no axis has, or what a zip never joins.
+
+    Args:
+        grid: As it is written.
+        pinned: The same after the command line chose among its values.
+    """
+    offered: dict[str, list[object]] = {}
+    for block in (*grid.zipped, grid.axes, *pinned.zipped, pinned.axes):
+        for key, values in block.items():
+            offered.setdefault(key, []).extend(values)
     for number, rule in enumerate(grid.exclude):
+        for key in rule:
+            if key not in offered:
+                fix = f"{near(key, offered)}the axes are {', '.join(offered)}"
+                raise SpecError(f"grid.exclude[{number}].{key}", "", "it is no axis of this grid", fix)
         for key, value in ((key, value) for key, values in rule.items() for value in values):
             if value not in offered[key]:
                 known = list(dict.fromkeys(map(str, offered[key])))
@@ -193,6 +237,31 @@ def _mapping(path: str, node: object) -> dict[str, object]:
     if not isinstance(node, Mapping):
         raise SpecError(path, node, "it is not a mapping", "write key: value")
     return {str(key): value for key, value in node.items()}
+
+
+def _flat(path: str, node: object) -> dict[str, object]:
+    """Keys with dots: a mapping under a group, unless it describes a member, holds keys inside it."""
+    flat: dict[str, object] = {}
+    for key, value in _mapping(path, node).items():
+        inside = isinstance(value, Mapping) and value and "name" not in value and key.partition(".")[0] in GROUPS
+        found = {f"{key}.{inner}": each for inner, each in _mapping("", value).items()} if inside else {key: value}
+        for name, each in (_flat(path, found) if inside else found).items():
+            if name in flat:
+                raise SpecError(f"{path}.{name}", each, "it stands here twice", "write it once")
+            flat[name] = each
+    return flat
+
+
+def _extra(path: str, node: Mapping[str, object], several: Callable[[str, str], Values]) -> Iterator[Choice]:
+    """The points of an entry, one for each value of a list or range, several lists multiplied."""
+    values = {
+        key: (value,) if isinstance(value, str) and "(" not in value else _values(f"{path}.{key}", key, value, several)
+        for key, value in node.items()
+    }
+    if math.prod(map(len, values.values())) > LIMIT:
+        raise too_many(path, ", ".join(f"{key}: {len(each)}" for key, each in values.items()))
+    for row in itertools.product(*values.values()):
+        yield dict(zip(values, row, strict=True))
 
 
 def _entries(path: str, fields: Mapping[str, object]) -> Iterator[tuple[int, object]]:

@@ -30,7 +30,7 @@ from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
 
-__all__ = ["INPUT_KEYS", "SCHEMA_VERSION", "Inputs", "code_hash", "key_of", "read", "resolved"]
+__all__ = ["INPUT_KEYS", "SCHEMA_VERSION", "Inputs", "canonical", "code_hash", "key_of", "read", "resolved"]
 
 LARGEST = 2**63 - 1  # that a column of whole numbers holds
 
@@ -49,6 +49,7 @@ INPUT_KEYS = (
 )
 
 Spec = TypeVar("Spec")
+_SPECS = ("cluster", "model", "deployment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,12 +121,22 @@ def read(config: Mapping[str, object]) -> Inputs:
 
 def resolved(inputs: Inputs) -> dict[str, object]:
     """Every input spelled out, as plain data: reading it again gives an equal ``Inputs``."""
-    plain = {name: to_plain(getattr(inputs, name)) for name in ("cluster", "model")}
-    plain["deployment"] = None if inputs.deployment is None else to_plain(inputs.deployment)
+    specs = {name: _plain_spec(getattr(inputs, name)) for name in _SPECS}
+    return specs | _plain_choices(inputs)
+
+
+def canonical(inputs: Inputs) -> str:
+    """``resolved`` as JSON with sorted keys and no spaces: one text for equal inputs."""
+    texts = {name: _spec_json(getattr(inputs, name)) for name in _SPECS}
+    texts |= {name: _json(value) for name, value in _plain_choices(inputs).items()}
+    return "{" + ",".join(f'"{name}":{texts[name]}' for name in sorted(texts)) + "}"
+
+
+def _plain_choices(inputs: Inputs) -> dict[str, object]:
     members = {family: {"name": name} | plain_options(member) for family, (name, member) in inputs.members.items()}
     names = ("batch", "precision", "optimizer", "seed", "memory", "verify")
     faults = {"faults": plain_faults(inputs.faults)} if inputs.faults else {}
-    return plain | members | faults | {name: getattr(inputs, name) for name in names}
+    return members | faults | {name: getattr(inputs, name) for name in names}
 
 
 def key_of(config_json: str, code: str) -> str:
@@ -158,6 +169,20 @@ def _spec(cls: type[Spec], config: Mapping[str, object], name: str) -> Spec:
 def _spec_of_text(cls: Hashable, text: str, name: str) -> object:
     """Points of a sweep share their clusters and models: each is read once."""
     return from_plain(cast(type[object], cls), json.loads(text), name)
+
+
+@functools.lru_cache(maxsize=512)
+def _spec_json(spec: Hashable) -> str:
+    """Points of a sweep share their clusters and models: each is spelled out once."""
+    return _json(_plain_spec(spec))
+
+
+def _plain_spec(spec: object) -> Any:
+    return None if spec is None else to_plain(spec)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def _member(family: str, node: object) -> tuple[str, Any]:

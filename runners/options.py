@@ -29,6 +29,7 @@ __all__ = [
     "check_key",
     "check_member_option",
     "fields_of",
+    "members_of",
     "near",
     "offered",
     "spelled",
@@ -66,7 +67,9 @@ ROOT: Mapping[str, str] = {
     "retry": "failed: run the failed rows of an earlier sweep again; none: keep them",
     "detail": f"large tables of each run to keep: all, or some of [{','.join(TABLES)}]; what lacks them runs again",
     "copy_to": "address of a file to which the final table of a sweep goes too: s3://BUCKET/results.parquet",
-    "dry_run": "true: list the points of the sweep and run nothing",
+    "force": "true: run every point again, also those whose rows are there; the new rows replace them",
+    "only": "beginnings of keys as dry_run=true shows them, 3f9a,07c2: run those points alone; null: all",
+    "dry_run": "true: list the points of the sweep, why each would run and for how long, and run nothing",
 }
 
 # what a deployment may leave unwritten and a command may set all the same
@@ -137,6 +140,11 @@ def spelled_out(family: str, node: Mapping[str, object]) -> dict[str, object]:
             except SpecError as error:
                 raise error.under(family) from None
     return full
+
+
+def members_of(named: Mapping[str, str | None]) -> dict[str, object]:
+    """The chosen member of each family that has one."""
+    return {family: named[family] for family in families.FAMILIES if named.get(family) is not None}
 
 
 def check_choice(group: str, option: object, config_dirs: Iterable[Path] = ()) -> None:

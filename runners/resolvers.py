@@ -1,4 +1,4 @@
-"""What OmegaConf would compute: ``${oc.env:HOME}`` reads the environment, ``${now:%S}`` the clock.
+"""What Hydra and OmegaConf would run: ``${oc.env:HOME}`` reads the environment, ``_target_`` names code to call.
 
 A config is data, and a run is known by it: such a call is refused wherever it stands. ``${seed}``, the value of another
 key, is none.
@@ -10,10 +10,30 @@ from typing import Any
 
 from xsim.errors import SpecError
 
-__all__ = ["refuse_resolvers"]
+__all__ = ["refuse_code", "refuse_resolvers"]
 
 PROBLEM = "a config computes nothing and reads no environment"
 FIX = "write the value itself; ${batch} stands for that of another key"
+
+
+CODE = ("_target_", "_partial_", "_args_", "_recursive_", "_convert_")
+
+
+def refuse_code(node: object, path: str) -> None:
+    """Refuse keys below ``node`` by which Hydra would run code; this program never does, and says so.
+
+    Raises:
+        SpecError: Its field is ``path``, which ends with a dot or is empty, and the keys that lead on from there.
+    """
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if str(key).rpartition(".")[2] in CODE:
+                fix = "choose a member by its name: reshard=lcm"
+                raise SpecError(f"{path}{key}", value, "a config cannot name code to run", fix)
+            refuse_code(value, f"{path}{key}.")
+    elif isinstance(node, list | tuple):
+        for index, value in enumerate(node):
+            refuse_code(value, f"{path}{index}.")
 
 
 def refuse_resolvers(node: object, path: str) -> None:

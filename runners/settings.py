@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 SETTING_KEYS = (
     *("out", "num_workers", "timeout_s", "retries", "reserve", "max_failures", "time_budget", "shard", "on_done"),
-    *("retry", "detail", "copy_to", "dry_run", "tracking", "ray"),
+    *("retry", "force", "only", "detail", "copy_to", "dry_run", "tracking", "ray"),
 )
 TIMES_S = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 VARIABLE = "MLFLOW_TRACKING_URI"  # MLflow's own; it keeps a password out of command lines
@@ -37,6 +37,8 @@ class Settings:
         detail: Which large tables of each run are kept.
         copy_to: Where the final table goes too: a file, by its address.
         tracking_uri: Of the MLflow store; absent if nothing is tracked.
+        force: Run points again whose rows are there; the new rows replace them.
+        only: Beginnings of the keys of the points to run; empty: all.
         ray_address: ``local`` for a Ray of one's own.
         reserve: Per network what one simulation takes of its host.
         max_failures: So many rows that failed end the sweep.
@@ -50,6 +52,8 @@ class Settings:
     timeout_s: float | None
     retries: int
     retry_failed: bool
+    force: bool
+    only: tuple[str, ...]
     dry_run: bool
     detail: tuple[str, ...]
     copy_to: str | None
@@ -84,6 +88,8 @@ class Settings:
             timeout_s=_seconds(config, "timeout_s"),
             retries=_typed(config, "retries", int),
             retry_failed=retry == "failed",
+            force=_typed(config, "force", bool),
+            only=_beginnings(config["only"]),
             dry_run=_typed(config, "dry_run", bool),
             detail=_tables(config["detail"]),
             copy_to=None if config["copy_to"] is None else _typed(config, "copy_to", str),
@@ -106,6 +112,15 @@ def refuse_commands(config: Mapping[str, object]) -> None:
     if config.get("on_done") is not None:
         fix = "write it on the command line: \"on_done='...'\""
         raise SpecError("on_done", config["on_done"], "a config cannot name a command to run", fix)
+
+
+def _beginnings(value: object) -> tuple[str, ...]:
+    """Of keys: ``3f9a,07c2`` or a list."""
+    found = [] if value is None else value.strip("[]").split(",") if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(re.fullmatch("[0-9a-f]{1,32}", str(each).strip()) for each in found):
+        problem, fix = "it is no beginning of a key", "write some of its hexadecimal digits: only=3f9a,07c2"
+        raise SpecError("only", value, problem, fix)
+    return tuple(str(each).strip() for each in found)
 
 
 def default_uri(out: Path) -> str:

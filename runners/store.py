@@ -16,10 +16,8 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analysis.stored import DETAIL, MANIFEST, RUNS, TABLE, loose, newest, parts
@@ -113,14 +111,6 @@ class Store:
     def older(self, code: str) -> int:
         """How many rows another version of the simulator than ``code`` wrote."""
         return sum(other != code for other in self._all(("key", "code"))["code"].to_pylist())
-
-    def lasted(self) -> list[dict[str, Any]]:
-        """How long each simulation took that is there, and of what: network, cluster, model and wall_s."""
-        columns = ("network", "cluster", "model", "wall_s")
-        table = self._all(("key", "status", *columns))
-        found = table.filter(pc.equal(table["status"], "ok")).select(columns)
-        rows: list[dict[str, Any]] = found.to_pylist()
-        return rows
 
     def rows(self, points: Iterable[Point]) -> pa.Table:
         """The rows of ``points``, in their order and under their names, whichever sweep wrote them."""

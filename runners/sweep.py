@@ -50,13 +50,9 @@ def main(argv: Sequence[str]) -> int:
         return 0
     plan = plan_sweep(command)
     if plan.settings.dry_run:
-        from runners.preview import preview
+        from runners.preview import list_points
 
-        shard = plan.settings.shard
-        points = [point for point in plan.points if shard is None or shard.holds(point.key)]
-        for point in points:
-            print(preview(point)[0])
-        tell(counted(len(points), "point"))
+        list_points(plan)
         return 0
     return _run(plan, argv)
 
@@ -88,24 +84,28 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
 
 def _run_claimed(plan: Plan, argv: Sequence[str], brake: Brake) -> tuple[int, str]:
     """The exit code, and a line on what became of the points."""
+    from runners.due import History, chosen, why
     from runners.manifest import manifest
     from runners.store import Store
 
     store, shard = Store(plan.settings.out / plan.name), plan.settings.shard
-    known = store.known()
+    history = History.of(store.folder)
+    known = history.known
     asked = manifest(plan, argv)
+    wanted = chosen(plan.points, plan.settings.only)
     if shard is not None:
         plan = replace(plan, points=tuple(point for point in plan.points if shard.holds(point.key)))
-    missing = [point for point in plan.points if _is_due(known.get(point.key), retry=plan.settings.retry_failed)]
+        wanted = [point for point in wanted if shard.holds(point.key)]
+    missing = [point for point in wanted if why(point, history, plan.settings)]
     if plan.settings.detail:
-        missing = _with_tables(plan, store, known, missing)
+        missing = _with_tables(plan, store, wanted, known, missing)
     due = {point.key for point in missing}
-    there = [point for point in plan.points if point.key not in due]
+    there = [point for point in plan.points if point.key in known and point.key not in due]
     _announce(plan, store, len(there), str(asked["code"]))
     store.begin(asked, shared=shard is not None)
     before = Counter(known[point.key] for point in there)
     with _tracker(plan, store, there, to_run=len(missing), code=str(asked["code"])) as tracker:
-        cause = _run_missing(plan, store, missing, before, tracker, brake)
+        cause = _run_missing(plan, store, missing, before, history.durations, tracker, brake)
         rows = store.rows(plan.points)
         states = Counter(rows["status"].to_pylist())
         failed = any(status in FAILURES for status in states)
@@ -130,7 +130,9 @@ def _run_claimed(plan: Plan, argv: Sequence[str], brake: Brake) -> tuple[int, st
     return (int(failed) if not cause or brake.failed else INTERRUPTED), summary
 
 
-def _with_tables(plan: Plan, store: Store, known: Mapping[str, str], missing: Sequence[Point]) -> list[Point]:
+def _with_tables(
+    plan: Plan, store: Store, wanted: Sequence[Point], known: Mapping[str, str], missing: Sequence[Point]
+) -> list[Point]:
     """``missing`` and the sound runs that lack tables that are to be kept, in order; each is told which those are."""
     from analysis.stored import DETAIL
     from runners.detail import lacking
@@ -140,7 +142,7 @@ def _with_tables(plan: Plan, store: Store, known: Mapping[str, str], missing: Se
         if status == "ok" and lacking(store.folder / DETAIL / key, names):
             due.add(key)
     asked = {"detail": list(names)}
-    return [replace(point, config={**point.config, **asked}) for point in plan.points if point.key in due]
+    return [replace(point, config={**point.config, **asked}) for point in wanted if point.key in due]
 
 
 def _announce(plan: Plan, store: Store, there: int, code: str) -> None:
@@ -150,10 +152,6 @@ def _announce(plan: Plan, store: Store, there: int, code: str) -> None:
         cause = "the simulator's code has changed since: " if there < len(plan.points) else ""
         text += f"; {cause}{counted(older, 'row')} of an earlier version hidden"
     tell(text)
-
-
-def _is_due(status: str | None, *, retry: bool) -> bool:
-    return status is None or (retry and status in FAILURES)
 
 
 @contextmanager
@@ -184,7 +182,13 @@ def _tracker(plan: Plan, store: Store, there: Sequence[Point], to_run: int, code
 
 
 def _run_missing(
-    plan: Plan, store: Store, missing: Sequence[Point], before: Counter[str], tracker: Tracker | None, brake: Brake
+    plan: Plan,
+    store: Store,
+    missing: Sequence[Point],
+    before: Counter[str],
+    durations: Durations,
+    tracker: Tracker | None,
+    brake: Brake,
 ) -> str:
     """Run and store ``missing``, beside the points that ended ``before``; what stopped it early, if anything did."""
     from runners.progress import Count
@@ -200,7 +204,7 @@ def _run_missing(
     state, cause = "stopped", ""
     try:
         if missing:
-            _follow(plan, store, missing, count, tracker, note, brake)
+            _follow(plan, store, missing, count, durations, tracker, note, brake)
         cause = brake.cause if count.left else ""
         state = "interrupted" if cause else "finished"
     except KeyboardInterrupt:
@@ -217,6 +221,7 @@ def _follow(
     store: Store,
     missing: Sequence[Point],
     count: Count,
+    durations: Durations,
     tracker: Tracker | None,
     note: Callable[[str], None],
     brake: Brake,
@@ -224,11 +229,10 @@ def _follow(
     """Store and show each outcome as it comes."""
     from analysis.stored import DETAIL
     from runners.detail import write_large
-    from runners.durations import Durations
     from runners.progress import progress
     from runners.store import row_of
 
-    noted_s, durations = 0.0, Durations.of(store.lasted())
+    noted_s = 0.0
     with progress(count) as display, closing(_outcomes(plan, missing, durations, brake)) as outcomes:
         for done in outcomes:
             if done is not None:
@@ -281,11 +285,13 @@ def _compile(points: Sequence[Point]) -> None:
 
 
 def _report(store: Store, rows: pa.Table) -> None:
+    from analysis.best import show as show_best
     from analysis.compare import draw, show
 
     if not rows:
         return
     show(rows)
+    show_best(rows)
     print(f"\nTables:  {store.folder} (analysis.load reads them)")
     path = draw(rows, store.folder)
     if path is not None:

@@ -16,7 +16,7 @@ ORDER = (
 )
 
 
-def title(labels: Mapping[str, str | None], choice: str, *, batch: int, seed: int, sound: bool) -> str:
+def title(labels: Mapping[str, str | None], choice: str, *, batch: int | None, seed: int, sound: bool) -> str:
     """Options, then what else was chosen: short, and another one for every point of a sweep.
 
     Args:
@@ -27,7 +27,7 @@ def title(labels: Mapping[str, str | None], choice: str, *, batch: int, seed: in
         sound: Nothing in it contradicts another part.
     """
     named = (labels[group] for group in ORDER if group in ALWAYS or labels[group] != _usual()[group])
-    free_batch = "" if sound and labels["deployment"] is not None else f"b{batch}"
+    free_batch = "" if batch is None or (sound and labels["deployment"] is not None) else f"b{batch}"
     return "/".join(part for part in (*named, choice, free_batch, f"s{seed}") if part)
 
 

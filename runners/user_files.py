@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from runners import options
-from runners.resolvers import refuse_resolvers
+from runners.reach import check_reach
+from runners.resolvers import refuse_code, refuse_resolvers
 from xsim import families
 from xsim.errors import SpecError
 from xsim.spec.yaml_text import load
@@ -36,8 +37,9 @@ def check_user_files(folders: Sequence[Path]) -> None:
             fix = "name one with cluster/NAME.yaml, model/NAME.yaml or the like in it"
             raise SpecError("--config-dir", str(folder), "it holds no option of any group", fix)
         for group, path in found:
-            _check_name(group, path, (options.CONF, *folders[:position]))
-            _check_text(path)
+            if path.parent == folder / group:
+                _check_name(group, path, (options.CONF, *folders[:position]))
+            _check_text(group, path)
 
 
 def with_texts(config: Mapping[str, object]) -> dict[str, object]:
@@ -68,9 +70,12 @@ def _with_text(group: str, node: dict[str, object]) -> dict[str, object]:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """(group, file) of every option in ``folder``; ``config.yaml`` is in no group."""
+    """(group, file) of every option in ``folder``, and of what its options may be made of.
+
+    ``config.yaml`` is in no group.
+    """
     for group in ("", *options.GROUPS, *options.PRESETS):
-        pattern = "*.yaml" if group else "config.yaml"
+        pattern = "**/*.yaml" if group else "config.yaml"
         for path in sorted((folder / group).glob(pattern)):
             yield group, path
 
@@ -86,9 +91,10 @@ def _check_name(group: str, path: Path, before: Sequence[Path]) -> None:
             raise SpecError(str(path), path.stem, f"{other} has the same name and other contents", fix)
 
 
-def _check_text(path: Path) -> None:
+def _check_text(group: str, path: Path) -> None:
     try:
-        found = load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        found = load(text)
     except SpecError as error:
         raise error.under(str(path)) from None
     except UnicodeDecodeError as error:
@@ -100,6 +106,8 @@ def _check_text(path: Path) -> None:
         raise SpecError(str(path), found, "it is not a mapping", "write key: value")
     _check_tree(str(path), found, 0, set())
     refuse_resolvers(found, str(path))
+    refuse_code(found, f"{path}.")
+    check_reach(group, str(path), found or {}, text)
 
 
 def _check_tree(file: str, node: object, level: int, seen: set[int]) -> None:

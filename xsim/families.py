@@ -16,7 +16,7 @@ import importlib.util
 import inspect
 import pkgutil
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -135,14 +135,25 @@ def defaults(cls: type) -> dict[str, object]:
 
 def plain(instance: Any) -> dict[str, object]:
     """The options of a member as ``build`` takes them; 4 and 4.0 are the same for a float."""
-    hints = typing.get_type_hints(type(instance))
+    hints = _hints(typing.cast(Hashable, type(instance)))
     found = {field.name: getattr(instance, field.name) for field in dataclasses.fields(instance)}
     for key, value in found.items():
         if key in INSIDE:
             found[key] = {"name": name_of(key, value), **plain(value)}
-        elif hints[key] is float:
+        elif _whole_for_float(value, hints[key]):
             found[key] = float(value)
     return found
+
+
+@cache
+def _hints(cls: Hashable) -> Mapping[str, object]:
+    return typing.get_type_hints(cls)
+
+
+def _whole_for_float(value: object, hint: object) -> bool:
+    """Whether ``value`` is a whole number where ``hint`` asks for a ``float``, or for one or none."""
+    parts = (hint, *typing.get_args(hint))
+    return isinstance(value, int) and not isinstance(value, bool) and float in parts and int not in parts
 
 
 def build(family: str, node: Mapping[str, object]) -> Any:
@@ -168,7 +179,7 @@ def filled(
     Raises:
         SpecError: An unknown option, or a value of the wrong type.
     """
-    hints = typing.get_type_hints(cls)
+    hints = _hints(typing.cast(Hashable, cls))
     fields = [field.name for field in dataclasses.fields(cls) if field.name not in fixed]  # type: ignore[arg-type]
     for key, value in options.items():
         if key not in fields:

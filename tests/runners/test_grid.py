@@ -5,12 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.cli import several
-from runners.grid import Grid, expand, grid_from_plain, pin
+from runners.grid import Choice, Grid, check_rules, expand, grid_from_plain, narrow_extra, pin
 from xsim.errors import SpecError
 
 keys = st.sampled_from(["a", "b", "c", "d"])
 values = st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True).map(tuple)
 axes = st.dictionaries(keys, values, min_size=1)
+
+
+def checked(section: object) -> tuple[Choice, ...]:
+    grid = grid_from_plain(section, several)
+    check_rules(grid, grid)
+    return expand(grid)
 
 
 @given(axes)
@@ -56,10 +62,35 @@ def test_zipped_keys_advance_together() -> None:
 
 
 def test_pinning_a_key_narrows_the_extra_points() -> None:
-    """Those that have another value of it; one without the key stays."""
+    """Those that have another value of it; one without the key gets it."""
     grid = Grid(axes={"a": (1, 2)}, include=({"a": 3, "b": 0}, {"a": 4, "b": 0}, {"b": 5}))
 
-    assert expand(pin(grid, "a", (3,))) == ({"a": 3}, {"a": 3, "b": 0}, {"b": 5})
+    assert expand(pin(grid, "a", (3,))) == ({"a": 3}, {"a": 3, "b": 0}, {"b": 5, "a": 3})
+    assert expand(pin(grid, "c", (7, 8)))[-2:] == ({"b": 5, "c": 7}, {"b": 5, "c": 8})
+
+
+def test_a_key_that_only_extra_points_have_narrows_them() -> None:
+    grid = Grid(axes={"a": (1,)}, include=({"a": 2, "b": 0}, {"a": 2, "b": 1}, {"a": 3}))
+
+    assert narrow_extra(grid, "b", 1).include == ({"a": 2, "b": 1}, {"a": 3})
+    with pytest.raises(SpecError, match="b = 2: no extra point of the grid has it; choose among 0, 1, or write"):
+        narrow_extra(grid, "b", 2)
+
+
+def test_keys_inside_a_group_may_be_nested() -> None:
+    nested = {"axes": {"model": {"seq_len": [1, 2]}, "network": {"congestion": {"gain": "range(0,2)"}}}}
+    member = {"axes": {"network": {"congestion": [{"name": "dcqcn", "gain": 0.5}]}}}
+
+    assert grid_from_plain(nested, several).axes == {"model.seq_len": (1, 2), "network.congestion.gain": (0, 1)}
+    assert grid_from_plain(member, several).axes == {"network.congestion": ({"name": "dcqcn", "gain": 0.5},)}
+
+
+def test_lists_in_an_extra_point_make_several() -> None:
+    grid = grid_from_plain({"include": [{"a": [1, 2], "b": "range(0,2)", "c": "tor0 -> spine1"}]}, several)
+
+    assert [tuple(point.values()) for point in expand(grid)] == [
+        (a, b, "tor0 -> spine1") for a in (1, 2) for b in (0, 1)
+    ]
 
 
 def test_pinning_a_zipped_key_narrows_its_block() -> None:
@@ -101,10 +132,12 @@ def test_extra_points_come_last_and_only_once() -> None:
             {"zip": [{"a": ["x", "y"], "b": [1, 2]}], "axes": {"c": [1]}, "exclude": [{"a": "x", "b": 2, "c": 1}]},
             r"grid.exclude\[0\] = {'a': 'x', 'b': 2}: no point has these values; the grid zips a, b",
         ),
+        ({"axes": {"model": {"seq_len": 1}, "model.seq_len": 2}}, "grid.axes.model.seq_len = 2: it stands here twice"),
+        ({"include": [{"a": "range(0,400)", "b": "range(0,400)"}]}, r"grid.include\[0\] = .*more than 100000 points"),
         ({"axes": "a"}, "grid.axes = 'a': it is not a mapping"),
         ({"axes": {"a": "range(0"}}, r"'a=range\(0': it cannot be read"),
     ],
 )
 def test_a_wrong_grid_is_refused(section: object, message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        expand(grid_from_plain(section, several))
+        checked(section)

@@ -1,13 +1,19 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runners.cli import read_command
-from runners.inputs import SCHEMA_VERSION, key_of, read, resolved
+from runners.inputs import SCHEMA_VERSION, canonical, key_of, read, resolved
 from runners.points import Point, plan_single
+from runners.settings import SETTING_KEYS
+from xsim.errors import SpecError
 
 OTHERS = ("seed=1", "memory=report", "model.seq_len=1024", "background=load", "background=job")
 
@@ -60,3 +66,87 @@ def test_units_may_be_spelled_differently(fig4: Point) -> None:
     same = json.loads(text.replace("400 Gbps", "50 GB/s"))
 
     assert resolved(read(same)) == resolved(read(config))
+
+
+SETTINGS = {
+    "out": "elsewhere",
+    "num_workers": "3",
+    "timeout_s": "5",
+    "retries": "4",
+    "retry": "failed",
+    "force": "true",
+    "only": "00",
+    "dry_run": "true",
+    "tracking": "none",
+    "ray": "local",
+    "reserve": "{packet:{cpus:2}}",
+    "max_failures": "3",
+    "time_budget": "8h",
+    "shard": "1/2",
+    "on_done": "true",
+}
+
+
+def test_nothing_that_says_where_and_how_a_sweep_runs_is_part_of_the_key(fig4: Point) -> None:
+    words = [f"{key}={SETTINGS[key]}" for key in SETTING_KEYS]
+
+    assert point("network=analytic", *words).key == fig4.key
+
+
+@pytest.fixture(scope="module")
+def packets() -> Point:
+    """Many options: floats, whole numbers, texts, nested ones."""
+    words = ["topology=fat_tree", "topology.oversubscription=2", "background=load", "network.congestion=dcqcn"]
+    return point("network=packet", "+cluster.hosts.0.scale_up=nvswitch", *words)
+
+
+def leaves(node: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else None
+    if items is None:
+        yield path
+        return
+    for key, child in items:
+        yield from leaves(child, (*path, key))
+
+
+def changed(config: object, path: tuple[str | int, ...], change: Callable[[Any], object]) -> Any:
+    copy: Any = json.loads(json.dumps(config))
+    node = copy
+    for key in path[:-1]:
+        node = node[key]
+    node[path[-1]] = change(node[path[-1]])
+    return copy
+
+
+CHANGES: Mapping[str, Callable[[Any], object]] = {
+    "one more": lambda value: value + 1 if isinstance(value, int | float) and not isinstance(value, bool) else value,
+    "a float": lambda value: float(value) if isinstance(value, int) and not isinstance(value, bool) else value,
+    "the opposite": lambda value: not value if isinstance(value, bool) else value,
+    "in other units": lambda value: value.replace("400 Gbps", "50 GB/s") if isinstance(value, str) else value,
+    "another amount": lambda value: re.sub(r"^\d", "3", value) if isinstance(value, str) else value,
+    "absent": lambda value: None,
+}
+
+
+@given(st.data())
+def test_equal_experiments_have_one_key_and_others_another(packets: Point, data: st.DataObject) -> None:
+    """Whatever value of a config is changed or only spelled differently."""
+    paths = [path for path in leaves(packets.config) if path[-1] != "name"]
+    path = data.draw(st.sampled_from(paths))
+    change = CHANGES[data.draw(st.sampled_from(sorted(CHANGES)))]
+    original = read(packets.config)
+    try:
+        other = read(changed(packets.config, path, change))
+    except SpecError:
+        return
+
+    assert (canonical(other) == canonical(original)) == (other == original)
+    assert json.loads(canonical(other)) == json.loads(json.dumps(resolved(other)))
+
+
+def test_a_whole_number_is_the_same_as_a_float_of_its_value(packets: Point) -> None:
+    floats = ["topology.oversubscription=2.0", "background.load=1", "network.congestion.gain=1"]
+    wholes = ["topology.oversubscription=2", "background.load=1.0", "network.congestion.gain=1.0"]
+    words = ["network=packet", "network.congestion=dcqcn", "topology=fat_tree", "background=load"]
+
+    assert point(*words, *floats).key == point(*words, *wholes).key

@@ -86,6 +86,57 @@ def test_what_hydra_cannot_use_is_refused(
     assert len(error) < 500
 
 
+GLOBAL = b"# @package _global_\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("experiment/mine.yaml", GLOBAL + b"out: /etc\n", ".out = '/etc': a config cannot name a file or folder"),
+        (
+            "experiment/mine.yaml",
+            GLOBAL + b"topology: {name: file, path: /etc/passwd}\n",
+            "topology.path = '/etc/passwd': a config cannot name a file or folder; write it on the command line: topo",
+        ),
+        ("topology/mine.yaml", b"name: file\npath: /etc/passwd\n", "command line: topology.path=/etc/passwd"),
+        ("grid/mine.yaml", b"axes: {topology.path: [/a, /b]}\n", ".axes.topology.path = "),
+        ("grid/mine.yaml", b"include: [{topology.path: /a}]\n", ".include.topology.path = '/a': a config cannot name"),
+        ("tracking/mine.yaml", b"uri: sqlite:////etc/x\n", "command line: tracking.uri=sqlite:////etc/x"),
+        ("model/mine.yaml", b"defaults: [../../../etc/passwd]\n", ".defaults = '../../../etc/passwd': it leads out"),
+        ("model/mine.yaml", b"defaults: [{/hidden: x}]\n", ".defaults = {'/hidden': 'x'}: it leads out of the groups"),
+        ("model/mine.yaml", b"defaults: [/hidden/x]\n", "it leads out of the groups; name an option of a group"),
+        ("model/sub/mine.yaml", b"defaults: [{/cluster@hydra.job: fig4}]\n", "it leads out of the groups"),
+        ("experiment/mine.yaml", b"defaults: [override /hydra/launcher: x]\n", "it leads out of the groups"),
+        ("experiment/mine.yaml", GLOBAL + b"hydra: {run: {dir: /etc}}\n", ".hydra = {'run': "),
+        ("experiment/mine.yaml", b"# @package hydra.job\nname: x\n", ".hydra = None: a config cannot set Hydra"),
+        ("cluster/mine.yaml", b"hosts: [{_target_: os.system}]\n", "hosts.0._target_ = 'os.system': a config cannot"),
+        ("grid/mine.yaml", b"axes: {cluster._target_: [os.system]}\n", "a config cannot name code to run"),
+        ("cluster/sub/mine.yaml", b"name: ${oc.env:HOME}\n", "a config computes nothing and reads no environment"),
+    ],
+)
+def test_what_reaches_beyond_an_experiment_is_refused(
+    tmp_path: Path, name: str, data: bytes, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether the file is chosen or not."""
+    path = write(tmp_path, name, data)
+
+    assert run.main(["--config-dir", str(tmp_path), "dry_run=true"]) == 2
+
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {path}.")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_server_of_ones_own_may_stand_in_a_file(tmp_path: Path) -> None:
+    write(tmp_path, "tracking/mine.yaml", b"uri: http://127.0.0.1:5000\n")
+    write(tmp_path, "ray/mine.yaml", b"address: auto\n")
+    write(tmp_path, "model/mine.yaml", b"defaults: [llama2_7b, _self_]\nname: mine\n")
+    words = ["--config-dir", str(tmp_path), "tracking=mine", "ray=mine"]
+
+    assert plan_single(read_command(words, "")).settings.tracking_uri == "http://127.0.0.1:5000"
+
+
 def test_a_name_belongs_to_one_option(tmp_path: Path) -> None:
     mine, other = tmp_path / "mine", tmp_path / "other"
     words = ["--config-dir", str(mine), "--config-dir", str(other)]

@@ -1,0 +1,186 @@
+"""The best points of a sweep: by each figure, and the front of those that nothing beats in both time and cost.
+
+python -m analysis.best outputs/hetero_llama
+
+Points are compared that train the same: one model, and as many tokens in an iteration. What does not fit into memory,
+and what is no finite number, is never best. The total cost of ownership is no figure to choose by, as it falls when
+runs get slower.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from analysis.cases import CASE_COLUMNS
+from analysis.command import Parser, exits
+from analysis.screen import counted, print_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["METRICS", "Group", "Leader", "front", "groups", "leaders", "main", "show"]
+
+Row = Mapping[str, Any]
+
+METRICS: Mapping[str, str] = {  # column: whether less or more of it is better
+    "training_time_s": "less",
+    "tokens_per_s": "more",
+    "mfu": "more",
+    "bubble_time_s": "less",
+    "idle_time_s": "less",
+    "usd_per_iteration": "less",
+    "energy_j": "less",
+    "peak_memory_bytes": "less",
+}
+TIME, COST = "training_time_s", "usd_per_iteration"
+SHOWN_GROUPS = 6  # in the report of a sweep
+SHOWN_FRONT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Points that train the same.
+
+    Attributes:
+        model: Its name.
+        tokens: Of one iteration.
+        rows: Of points that ended well and fit, in table order.
+        columns: What tells them apart.
+    """
+
+    model: str
+    tokens: int
+    rows: tuple[Row, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """``llama2_7b, 98304 tokens``."""
+        return f"{self.model}, {self.tokens} tokens"
+
+    def name(self, row: Row) -> str:
+        """What tells ``row`` from the others."""
+        return "/".join(str(row[name]) for name in self.columns if row[name] not in (None, "")) or "the only one"
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The best of a group by one column; ``alike`` more points have the same figure."""
+
+    metric: str
+    value: float
+    row: Row
+    alike: int
+
+
+@exits
+def main(argv: Sequence[str]) -> int:
+    """Print the best points of a sweep's folder, and the front of time and cost."""
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="of a sweep: outputs/<grid>")
+    parser.add_argument("--all", action="store_true", help="also runs that only earlier sweeps of the folder asked for")
+    given = parser.parse_args(argv)
+    from analysis.tables import select
+
+    found = select(given.folder, everything=given.all)
+    if not show(found.table, most=None):
+        print("no two points train the same: there is nothing to choose among")
+    for note in found.notes():
+        print(note)
+    return 0
+
+
+def show(table: pa.Table, file: TextIO | None = None, most: int | None = SHOWN_GROUPS) -> bool:
+    """Print leaders and fronts of the groups of ``table`` that have two points or more; whether there is one.
+
+    Args:
+        most: Groups at most; absent: all.
+    """
+    out = file or sys.stdout
+    found = [group for group in groups(table) if len(group.rows) > 1]
+    for group in found[:most]:
+        print(f"\nbest of {counted(len(group.rows), 'point')}: {group.title} an iteration", file=out)
+        rows = [[one.metric, _figure(one.value), _alike(group.name(one.row), one.alike)] for one in leaders(group)]
+        print_table(["figure", "value", "point"], rows, numbers=["value"], file=out)
+        _print_front(group, out)
+    if most is not None and len(found) > most:
+        print(f"and {counted(len(found) - most, 'group')} more: analysis.best shows them", file=out)
+    return bool(found)
+
+
+def groups(table: pa.Table) -> list[Group]:
+    """The points of ``table`` that ended well and fit, by what they train."""
+    names = [name for name in (*CASE_COLUMNS, *METRICS, "status", "fits") if name in table.column_names]
+    together: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in table.select(names).to_pylist():
+        if row["status"] == "ok" and row.get("fits") and _is_finite(row.get(TIME)) and _is_finite(row["tokens_per_s"]):
+            together[str(row["model"]), round(row["tokens_per_s"] * row[TIME])].append(row)
+    return [
+        Group(model, tokens, tuple(rows), tuple(_telling(rows, names))) for (model, tokens), rows in together.items()
+    ]
+
+
+def leaders(group: Group) -> list[Leader]:
+    """The best point of ``group`` by every figure that it has and that differs among its points."""
+    found = []
+    for metric, better in METRICS.items():
+        sign = 1 if better == "less" else -1
+        known = [(sign * row[metric], number) for number, row in enumerate(group.rows) if _is_finite(row.get(metric))]
+        if len({value for value, _ in known}) > 1:
+            best, number = min(known)
+            alike = sum(value == best for value, _ in known) - 1
+            found.append(Leader(metric, sign * best, group.rows[number], alike))
+    return found
+
+
+def front(group: Group) -> list[tuple[Row, int]]:
+    """The points than which none is both as fast and as cheap, fastest first, each with how many more are alike."""
+    known = [row for row in group.rows if _is_finite(row.get(COST)) and row[COST] > 0]
+    found: list[tuple[Row, int]] = []
+    for row in sorted(known, key=lambda row: (row[TIME], row[COST])):
+        if found and (row[TIME], row[COST]) == (found[-1][0][TIME], found[-1][0][COST]):
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        elif not found or row[COST] < found[-1][0][COST]:
+            found.append((row, 0))
+    return found
+
+
+def _print_front(group: Group, out: TextIO) -> None:
+    found = front(group)
+    if len(found) < 2:  # one point is both the fastest and the cheapest: it is the leader above
+        return
+    print("no point is faster and no dearer, or cheaper and no slower, than one of these", file=out)
+    rows = [[_figure(row[TIME]), _figure(row[COST]), _alike(group.name(row), alike)] for row, alike in found]
+    columns = ["time [s]", "USD an iteration", "point"]
+    print_table(columns, rows[:SHOWN_FRONT], numbers=columns[:2], file=out)
+    if len(rows) > SHOWN_FRONT:
+        print(f"and {len(rows) - SHOWN_FRONT} more, slower and cheaper", file=out)
+
+
+def _telling(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if name in CASE_COLUMNS and name != "model" and len({row[name] for row in rows}) > 1:
+            yield name
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _figure(value: float) -> str:
+    return f"{value:.5g}"
+
+
+def _alike(name: str, alike: int) -> str:
+    return f"{name} (and {alike} more)" if alike else name
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,150 @@
+"""Which points run, and why: what a dry run tells is what a sweep does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+import analysis
+from runners import pool, sweep
+from runners.cli import read_command
+from runners.due import History, chosen, why
+from runners.durations import Durations
+from runners.points import Plan, Point, plan_sweep
+from runners.pool import Finished, Limits
+from runners.worker import simulate
+from xsim.errors import SpecError
+
+GRID = ["network=analytic", "reshard=lcm,hetauto", "tracking=none"]
+
+
+@pytest.fixture
+def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Keys of what is simulated, in order; a folder of its own."""
+    keys: list[str] = []
+
+    def in_process(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
+        for attempt, point in enumerate(points, 1):
+            keys.append(point.key)
+            yield Finished(point, simulate(point.config), 0, attempt)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pool, "finished", in_process)
+    return keys
+
+
+def plan(*words: str) -> Plan:
+    return plan_sweep(read_command(words, ""))
+
+
+def test_a_forced_sweep_runs_everything_and_its_rows_replace_those_there(ran: list[str]) -> None:
+    lcm, hetauto = (point.key for point in plan(*GRID).points)
+    sweep.main(GRID)
+    before = analysis.load("outputs/adhoc")
+    sweep.main(GRID)
+    assert ran == [lcm, hetauto]
+
+    assert sweep.main([*GRID, "force=true"]) == 0
+
+    after = analysis.load("outputs/adhoc")
+    assert ran == [lcm, hetauto] * 2
+    assert sorted(after["key"].to_pylist()) == sorted((lcm, hetauto))
+    assert after["wall_s"].to_pylist() != before["wall_s"].to_pylist()
+
+
+def test_only_the_points_whose_keys_begin_so_are_run(ran: list[str]) -> None:
+    lcm, hetauto = (point.key for point in plan(*GRID).points)
+
+    assert sweep.main([*GRID, f"only={hetauto[:9]}"]) == 0
+    assert ran == [hetauto]
+
+    assert sweep.main([*GRID, f"only={hetauto[:9]},{lcm}", "force=true"]) == 0
+    assert ran == [hetauto, lcm, hetauto]
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("only=xyz", "only = 'xyz': it is no beginning of a key; write some of its hexadecimal digits"),
+        ("only=", "only = '': it is no beginning of a key"),
+        ("only=0123456789", "only = '0123456789': no point of this sweep has such a key; dry_run=true lists"),
+        ("force=yes", "force = 'yes': its type is str; write true or false"),
+    ],
+)
+def test_a_choice_of_points_that_cannot_be_made(
+    word: str, message: str, ran: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for more in ([], ["dry_run=true"]):
+        assert sweep.main([*GRID, word, *more]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+    assert not ran
+
+
+def test_digits_of_a_key_are_no_number() -> None:
+    assert plan(*GRID, "only=0012").settings.only == ("0012",)
+    assert plan(*GRID, "only=12e4,7").settings.only == ("12e4", "7")
+    assert plan(*GRID, "only=[12e4, 7]").settings.only == ("12e4", "7")
+    assert plan(*GRID).settings.only == ()
+
+
+def test_a_dry_run_tells_why_each_point_would_run_and_for_how_long(
+    ran: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["network=analytic,flow", "reshard=lcm", "tracking=none"]
+    assert sweep.main([*words, "dry_run=true"]) == 0
+    shown = capsys.readouterr()
+    assert [line.partition("]  ")[2] for line in shown.out.splitlines()] == ["missing", "missing"]
+    assert shown.err == "2 points: 0 there, 2 missing; of those no earlier run tells how long they take\n"
+    assert not list(Path().iterdir())
+
+    sweep.main([*words, f"only={plan(*words).points[0].key}"])
+    capsys.readouterr()
+    sweep.main(["network=analytic,flow", "reshard=lcm", "batch=24,48", "dry_run=true"])
+    there, invalid, flow, _ = capsys.readouterr().out.splitlines()
+    assert there.endswith("]  there: ok")
+    assert "/analytic/b48/s0  invalid: batch = 48: the deployment trains 24 samples" in invalid
+    assert flow.endswith("]  missing")
+    sweep.main([*words, "seed=1", "dry_run=true"])
+    assert "]  missing, about 0." in capsys.readouterr().out.splitlines()[0]
+
+    monkeypatch.setattr("runners.resolve.code_hash", lambda: "another")
+    sweep.main([*words, "dry_run=true"])
+    first, second = capsys.readouterr().out.splitlines()
+    assert "]  changed code, about 0." in first
+    assert second.endswith("]  missing")
+
+
+def test_failures_run_again_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    (point, other) = plan(*GRID).points
+    history = History(known={point.key: "crashed", other.key: "ok"})
+
+    def reasons(*words: str) -> list[str]:
+        asked = plan(*GRID, *words)
+        return [why(each, history, asked.settings) for each in asked.points]
+
+    assert reasons() == ["", ""]
+    assert reasons("retry=failed") == ["failed before: crashed", ""]
+    assert reasons("force=true") == ["forced, it was crashed", "forced, it was ok"]
+
+
+def test_the_same_experiment_tells_most_about_how_long_a_point_takes() -> None:
+    (point, other) = plan("network=flow", "reshard=lcm,hetauto").points
+    named = {"network": "flow", "cluster": "fig4", "model": "llama2_7b"}
+    durations = Durations.of([named | {"wall_s": seconds} for seconds in (1.0, 5.0, 2.0)])
+    digest = next(iter(History.of(Path("nowhere")).took_s), None)
+    assert digest is None
+    assert History().expected_s(point) is None
+    assert History(durations=durations).expected_s(other) == 2.0
+
+
+def test_no_key_is_named_twice() -> None:
+    points = plan(*GRID).points
+
+    assert chosen(points, [points[0].key[:6], points[0].key[:8]]) == [points[0]]
+    assert chosen(points, []) == list(points)
+    with pytest.raises(SpecError, match="only = 'zz'"):
+        chosen(points, ["zz"])
