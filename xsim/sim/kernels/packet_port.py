@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.packet_clock import new_row
 from xsim.sim.kernels.packet_columns import (
     AVAILABLE,
@@ -58,7 +58,6 @@ from xsim.sim.kernels.packet_link import (
     append,
     busy,
     depart,
-    expect_free,
     mark,
     record,
     signal,
@@ -70,31 +69,26 @@ from xsim.sim.kernels.packet_reorder import skip
 from xsim.sim.kernels.packet_turns import next_in_turn, sleep
 from xsim.sim.kernels.packet_ways import next_way
 
-__all__ = ["forward", "prompt", "serve"]
+__all__ = ["forward", "serve"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-@kernel
+@part
 def forward(
     row: int,
     link: int,
     out: int,
     rows: Ints,
     links: Ints,
-    chances: Floats,
     switches: Ints,
-    flows: Ints,
     seen: Ints,
-    arrived: Ints,
-    route: Ints,
-    turns: Ints,
     wheel: Ints,
     heap: Ints,
     sim: Ints,
-) -> None:
-    """A packet has come over ``link`` to a switch and goes on over ``out``."""
+) -> int:
+    """A packet has come over ``link`` to a switch and goes on over ``out``; the link to prompt, -1 for none."""
     size, limit = rows[row, SIZE], threshold(link, links, switches)
     if (
         links[out, HEAD] < 0
@@ -112,39 +106,16 @@ def forward(
         if sim[RECORDED]:
             record(row, out, rows, links, seen, sim)
         transmit(row, out, rows, links, wheel, heap, sim)
-        return
+        return -1
     if links[link, BUFFER] > 0:
         links[link, TAKEN] += size
     elif not admit(row, link, limit, rows, links, switches, wheel, heap, sim):
-        return
+        return -1
     append(row, out, rows, links)
-    prompt(out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
+    return out
 
 
-@kernel
-def prompt(
-    link: int,
-    rows: Ints,
-    links: Ints,
-    chances: Floats,
-    switches: Ints,
-    flows: Ints,
-    seen: Ints,
-    arrived: Ints,
-    route: Ints,
-    turns: Ints,
-    wheel: Ints,
-    heap: Ints,
-    sim: Ints,
-) -> None:
-    """Something has changed for what waits at the port: it sends now if it can, or when it becomes free."""
-    if not busy(link, links, sim):
-        serve(link, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
-    elif links[link, HEAD] >= 0 or links[link, FLOWS_HERE] > 0:
-        expect_free(link, rows, links, wheel, heap, sim)
-
-
-@kernel
+@part
 def serve(
     link: int,
     rows: Ints,
@@ -189,7 +160,7 @@ def serve(
             sleep(link, rows, links, flows, turns, wheel, heap, sim)
 
 
-@kernel
+@part
 def _leave(
     row: int,
     link: int,
@@ -221,7 +192,7 @@ def _leave(
         record(row, link, rows, links, seen, sim)
 
 
-@kernel
+@part
 def _send(
     flow: int,
     first: int,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.packet_clock import new_row, schedule
 from xsim.sim.kernels.packet_columns import (
     ACKED,
@@ -35,7 +35,7 @@ Ints = NDArray[np.int64]
 LATEST = 1 << 62
 
 
-@kernel
+@part
 def next_in_turn(link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> int:
     """Place of the next flow after the last one served that may send, -1 if none may.
 
@@ -70,7 +70,7 @@ def next_in_turn(link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) ->
     return int(found)
 
 
-@kernel
+@part
 def sleep(link: int, rows: Ints, links: Ints, flows: Ints, turns: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Wake the port when the first of its flows may send by its rate, unless it is to wake already."""
     if links[link, WAKE_ROW] >= 0:
