@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numba
 from numba.misc import appdirs
 
-__all__ = ["disk_copies", "kernel", "rare_kernel"]
+__all__ = ["disk_copies", "kernel", "part", "rare_kernel"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,18 +25,28 @@ def kernel(function: Callable[P, T]) -> Callable[P, T]:
     Kernels are inlined into each other, and count no references to the arrays that they are given: either would cost
     more than the work itself. So they create none. Other threads go on while they run.
     """
-    return _compiled(function, inline=True)
+    return _compiled(function)
+
+
+def part(function: Callable[P, T]) -> Callable[P, T]:
+    """``function`` as a kernel that only other kernels call: Python cannot, and must not try to.
+
+    What Python calls has to unpack its arguments, which is more to compile than many a kernel. A large one should be
+    called at one place alone, as each call holds all of it.
+    """
+    return _compiled(function, no_cpython_wrapper=True)
 
 
 def rare_kernel(function: Callable[P, T]) -> Callable[P, T]:
-    """As ``kernel``, but called where it is used: what few simulations need stays out of the way of the others."""
-    return _compiled(function, inline=False)
+    """As ``part``, but called where it is used: what few simulations need stays out of the way of the others."""
+    return _compiled(function, forceinline=False, no_cpython_wrapper=True)
 
 
-def _compiled(function: Callable[P, T], *, inline: bool) -> Callable[P, T]:
-    options: Any = {"cache": True, "error_model": "numpy", "forceinline": inline, "nogil": True, "_nrt": False}
+def _compiled(function: Callable[P, T], **more: bool) -> Callable[P, T]:
+    options: Any = {"cache": True, "error_model": "numpy", "forceinline": True, "nogil": True}
+    options |= {"_nrt": False, "no_cfunc_wrapper": True}
     with disk_copies():
-        return cast(Callable[P, T], numba.njit(**options)(function))
+        return cast(Callable[P, T], numba.njit(**(options | more))(function))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import kernel, part
 from xsim.sim.kernels.packet_ask import ask, refuse, want
 from xsim.sim.kernels.packet_clock import alarms_alone, next_event, recycle
 from xsim.sim.kernels.packet_columns import (
@@ -23,8 +23,11 @@ from xsim.sim.kernels.packet_columns import (
     ALARMED_AT,
     ALARMS,
     ASK,
+    BEGIN,
     BUFFER,
     CALL,
+    CLASSES,
+    CONTROLLED,
     CREDIT,
     CREDIT_CALL,
     CREDITS,
@@ -33,14 +36,18 @@ from xsim.sim.kernels.packet_columns import (
     DOWN,
     ENDED,
     EVENTS,
+    FEEDBACK,
     FINISHED,
     FLOW,
+    FLOWS_HERE,
     FREE,
     FREE_SET,
     GROW,
+    HEAD,
     HEAPED,
     HOP,
     IDLE,
+    IN_TURN,
     INSIDE,
     KIND,
     KINDS,
@@ -50,9 +57,11 @@ from xsim.sim.kernels.packet_columns import (
     LOST,
     LOST_HOPE,
     MARGIN,
+    MARKED,
     NACK,
     NO_CALL,
     NOW,
+    NUMBER,
     PAUSE,
     PAUSED,
     PAUSED_FOR,
@@ -80,9 +89,9 @@ from xsim.sim.kernels.packet_control import Law, advise
 from xsim.sim.kernels.packet_credit import give_back
 from xsim.sim.kernels.packet_flow import begin, release
 from xsim.sim.kernels.packet_host import acknowledge, receive, retry
-from xsim.sim.kernels.packet_lane import lane_of, port_of
-from xsim.sim.kernels.packet_link import append, busy, chance
-from xsim.sim.kernels.packet_port import forward, prompt, serve
+from xsim.sim.kernels.packet_lane import lane_of, others_wait, port_of
+from xsim.sim.kernels.packet_link import append, busy, chance, expect_free
+from xsim.sim.kernels.packet_port import forward, serve
 from xsim.sim.kernels.packet_pull import hear
 from xsim.sim.kernels.packet_trim import is_short, pass_on
 from xsim.sim.kernels.packet_ways import steer
@@ -129,7 +138,8 @@ def run(
             return LATER if row == -1 else IDLE
         sim[NOW], sim[TURN] = rows[row, TIME], rows[row, SERIAL]
         sim[EVENTS] += 1
-        kind, waiting = rows[row, KIND] & KINDS, -1
+        kind, subject, waiting, asked_of, event = rows[row, KIND] & KINDS, rows[row, FLOW], -1, -1, -1
+        acked, marked = 0, False
         if kind <= NACK:
             hop = rows[row, HOP]
             link, out = route[hop], route[hop + 1]
@@ -146,105 +156,66 @@ def run(
             elif out >= 0 and sim[QUEUE] and is_short(row, link, out, rows, links, sim):
                 waiting = pass_on(row, link, out, rows, links, route, wheel, heap, sim)
             elif out >= 0:
-                forward(
-                    row, link, out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim
-                )
+                waiting = forward(row, link, out, rows, links, switches, seen, wheel, heap, sim)
             elif rows[row, KIND] & (CUT | CALL) or (kind == NACK and sim[QUEUE]):
                 waiting = _exchange_calls(row, rows, links, flows, route, wheel, heap, sim)
             elif kind == DATA:
-                flow = rows[row, FLOW]
-                receive(
-                    row,
-                    rows,
-                    links,
-                    chances,
-                    switches,
-                    flows,
-                    seen,
-                    arrived,
-                    route,
-                    turns,
-                    members,
-                    ended,
-                    log,
-                    wheel,
-                    heap,
-                    sim,
-                )
-                if sim[QUEUE] and not flows[flow, INSIDE]:
-                    want(flow, rows, links, flows, route, wheel, heap, sim)
+                waiting = receive(row, rows, links, flows, seen, arrived, route, members, ended, log, wheel, heap, sim)
+                if sim[QUEUE] and not flows[subject, INSIDE]:
+                    asked_of = subject
             else:
-                acknowledge(
-                    law,
-                    row,
-                    rows,
-                    links,
-                    chances,
-                    switches,
-                    flows,
-                    state,
-                    knobs,
-                    seen,
-                    arrived,
-                    route,
-                    turns,
-                    members,
-                    ended,
-                    log,
-                    wheel,
-                    heap,
-                    sim,
+                acked, marked = rows[row, NUMBER], (rows[row, KIND] & MARKED) != 0
+                waiting = acknowledge(
+                    row, rows, links, flows, seen, arrived, route, members, ended, log, wheel, heap, sim
                 )
-            if waiting >= 0:
-                prompt(waiting, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
-            continue
-        subject = rows[row, FLOW]
-        recycle(row, rows, sim)
-        if kind <= WAKE:
-            link = port_of(subject, sim)
-            if _port_wakes(row, kind, subject, rows, links, sim) and not busy(link, links, sim):
-                serve(link, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
-        elif kind == START:
-            begin(
-                law,
-                subject,
-                rows,
-                links,
-                chances,
-                switches,
-                flows,
-                state,
-                knobs,
-                seen,
-                arrived,
-                route,
-                turns,
-                members,
-                ended,
-                log,
-                wheel,
-                heap,
-                sim,
+                if sim[CONTROLLED] and not flows[subject, INSIDE]:
+                    event = FEEDBACK
+        else:
+            recycle(row, rows, sim)
+            if kind <= WAKE:
+                link = port_of(subject, sim)
+                if _port_wakes(row, kind, subject, rows, links, sim) and not busy(link, links, sim):
+                    waiting = link
+            elif kind == START:
+                new = not flows[subject, IN_TURN]
+                waiting = begin(
+                    subject, rows, links, flows, arrived, route, turns, members, ended, log, wheel, heap, sim
+                )
+                if new and waiting >= 0 and sim[CONTROLLED] and not flows[subject, INSIDE]:
+                    event = BEGIN
+            elif kind == RELEASE:
+                release(subject, rows, flows, route, members, wheel, heap, sim)
+            elif kind == ASK:
+                waiting = ask(subject, rows, links, flows, wheel, heap, sim)
+            elif kind == RETRY:
+                waiting = retry(subject, rows, flows, route, wheel, heap, sim)
+                if waiting < -1:
+                    return LOST_HOPE
+            elif flows[subject, STATE] != FINISHED and state[subject, ALARM + kind - TIMER] == sim[NOW]:
+                state[subject, ALARM + kind - TIMER] = 0.0
+                event, acked = ALARMED + kind - TIMER, flows[subject, ACKED]
+        if event >= 0:
+            link, told = route[flows[subject, WAY]], row if event == FEEDBACK else 0
+            advise(
+                law, event, subject, acked, marked, seen[told], link, rows, links, flows, state, knobs, wheel, heap, sim
             )
-        elif kind == RELEASE:
-            release(subject, rows, flows, route, members, wheel, heap, sim)
-        elif kind == ASK:
-            waiting = ask(subject, rows, links, flows, wheel, heap, sim)
-            if waiting >= 0:
-                prompt(waiting, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
-        elif kind == RETRY:
-            if not retry(subject, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim):
-                return LOST_HOPE
-        elif flows[subject, STATE] != FINISHED and state[subject, ALARM + kind - TIMER] == sim[NOW]:
-            state[subject, ALARM + kind - TIMER] = 0.0
-            event, acked, link = ALARMED + kind - TIMER, flows[subject, ACKED], route[flows[subject, WAY]]
-            advise(law, event, subject, acked, False, seen[0], link, rows, links, flows, state, knobs, wheel, heap, sim)
-            if _nothing_but_alarms(rows, flows, wheel, bucket, heap, sim):
+            if event >= ALARMED and _nothing_but_alarms(rows, flows, wheel, bucket, heap, sim):
                 return IDLE
+        if waiting >= 0:  # something has changed for what waits there: it sends now if it can, or when the port is free
+            if not busy(waiting, links, sim):
+                serve(waiting, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
+            elif (
+                links[waiting, HEAD] >= 0
+                or links[waiting, FLOWS_HERE] > 0
+                or (sim[CLASSES] and others_wait(waiting, links, sim))
+            ):
+                expect_free(waiting, rows, links, wheel, heap, sim)
+        if asked_of >= 0:
+            want(asked_of, rows, links, flows, route, wheel, heap, sim)
     return GROW
 
 
-@kernel
+@part
 def _nothing_but_alarms(rows: Ints, flows: Ints, wheel: Ints, bucket: Ints, heap: Ints, sim: Ints) -> bool:
     """Whether flows are under way of which no packet will come any more, whatever the congestion controls do.
 
@@ -260,7 +231,7 @@ def _nothing_but_alarms(rows: Ints, flows: Ints, wheel: Ints, bucket: Ints, heap
     return under_way > 0
 
 
-@kernel
+@part
 def _exchange_calls(
     row: int, rows: Ints, links: Ints, flows: Ints, route: Ints, wheel: Ints, heap: Ints, sim: Ints
 ) -> int:
@@ -276,7 +247,7 @@ def _exchange_calls(
     return int(route[flows[flow, WAY]])
 
 
-@kernel
+@part
 def _port_wakes(row: int, kind: int, link: int, rows: Ints, links: Ints, sim: Ints) -> bool:
     """Note what has happened to the port, or one of its lanes; whether it may have become able to send."""
     if kind == FREE:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.packet_clock import new_row, schedule
 from xsim.sim.kernels.packet_columns import (
     ACK,
@@ -39,13 +39,13 @@ __all__ = ["ask", "refuse", "want"]
 Ints = NDArray[np.int64]
 
 
-@kernel
+@part
 def refuse(row: int, rows: Ints, flows: Ints) -> None:
     """A packet has come cut: its header turns back."""
     rows[row, KIND], rows[row, HOP] = NACK, flows[rows[row, FLOW], WAY_BACK]
 
 
-@kernel
+@part
 def want(flow: int, rows: Ints, links: Ints, flows: Ints, route: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """A packet of the flow has come, whole or cut: one more is to be asked for if not enough are coming."""
     flows[flow, COMING] -= 1
@@ -60,7 +60,7 @@ def want(flow: int, rows: Ints, links: Ints, flows: Ints, route: Ints, wheel: In
         _queue_up(flow, link, links, flows)
 
 
-@kernel
+@part
 def ask(link: int, rows: Ints, links: Ints, flows: Ints, wheel: Ints, heap: Ints, sim: Ints) -> int:
     """A call for a packet of the next flow in turn is to be sent; the link to prompt, -1 if no flow misses any."""
     flow = links[link, ASKING]
@@ -84,7 +84,7 @@ def ask(link: int, rows: Ints, links: Ints, flows: Ints, wheel: Ints, heap: Ints
     return link
 
 
-@kernel
+@part
 def _queue_up(flow: int, link: int, links: Ints, flows: Ints) -> None:
     """The flow's turn to be asked for a packet comes last."""
     flows[flow, NEXT_ASKED] = -1
@@ -95,7 +95,7 @@ def _queue_up(flow: int, link: int, links: Ints, flows: Ints) -> None:
     links[link, ASKING_LAST] = flow
 
 
-@kernel
+@part
 def _expect_asking(at: int, link: int, rows: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     row = new_row(rows, sim)
     rows[row, KIND], rows[row, FLOW] = ASK, link

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels.bits import trailing_zeros
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import kernel, part
 from xsim.sim.kernels.packet_columns import (
     BUCKET_MASK,
     BUCKETS,
@@ -40,7 +40,7 @@ LATEST = 1 << 62
 NUMBER_BITS = 44  # of a key in the open bucket; the time within the bucket stands above
 
 
-@kernel
+@part
 def new_row(rows: Ints, sim: Ints) -> int:
     """A free row; the caller of ``run`` sees to it that there is one."""
     row = sim[ROWS_FREE]
@@ -49,7 +49,7 @@ def new_row(rows: Ints, sim: Ints) -> int:
     return int(row)
 
 
-@kernel
+@part
 def recycle(row: int, rows: Ints, sim: Ints) -> None:
     """Give the row back."""
     rows[row, NEXT] = sim[ROWS_FREE]
@@ -66,7 +66,7 @@ def post(kind: int, subjects: Ints, at: Ints, rows: Ints, wheel: Ints, heap: Int
         schedule(row, at[i], rows, wheel, heap, sim)
 
 
-@kernel
+@part
 def schedule(row: int, at: int, rows: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Enter the event of ``row`` as the last of its instant so far."""
     number = sim[ISSUED]
@@ -74,7 +74,7 @@ def schedule(row: int, at: int, rows: Ints, wheel: Ints, heap: Ints, sim: Ints) 
     schedule_numbered(row, at, number, rows, wheel, heap, sim)
 
 
-@kernel
+@part
 def schedule_numbered(row: int, at: int, number: int, rows: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Enter the event of ``row`` with a number given earlier."""
     rows[row, TIME], rows[row, SERIAL] = at, number
@@ -91,7 +91,7 @@ def schedule_numbered(row: int, at: int, number: int, rows: Ints, wheel: Ints, h
         _push(row, at, number, heap, sim)
 
 
-@kernel
+@part
 def next_event(until: int, rows: Ints, wheel: Ints, bucket: Ints, heap: Ints, sim: Ints) -> int:
     """The next event, taken out, if it is due by ``until``; -1 if none is, -2 if there is none at all."""
     while sim[LEFT] == 0 and (sim[HEAPED] == 0 or heap[0, 0] >> sim[WIDTH] != sim[CURSOR]):
@@ -131,7 +131,7 @@ def next_tick(rows: Ints, wheel: Ints, bucket: Ints, heap: Ints, sim: Ints) -> i
     return int(found)
 
 
-@kernel
+@part
 def alarms_alone(rows: Ints, wheel: Ints, bucket: Ints, heap: Ints, sim: Ints) -> bool:
     """Whether all events to come are alarms of congestion controls."""
     for i in range(sim[HEAPED]):
@@ -149,12 +149,12 @@ def alarms_alone(rows: Ints, wheel: Ints, bucket: Ints, heap: Ints, sim: Ints) -
     return True
 
 
-@kernel
+@part
 def _is_alarm(row: int, rows: Ints) -> bool:
     return bool(TIMER <= rows[row, KIND] & KINDS < RETRY)
 
 
-@kernel
+@part
 def _next_bucket(heap: Ints, wheel: Ints, sim: Ints) -> int:
     """The first bucket after the open one with an event in wheel or heap; -1 if there is none."""
     found = heap[0, 0] >> sim[WIDTH] if sim[HEAPED] > 0 else -1
@@ -171,7 +171,7 @@ def _next_bucket(heap: Ints, wheel: Ints, sim: Ints) -> int:
     return int(found)
 
 
-@kernel
+@part
 def _open(place: int, rows: Ints, wheel: Ints, bucket: Ints, sim: Ints) -> None:
     """Make ``place`` the open bucket and take its events out of the wheel, ordered."""
     sim[CURSOR] = place
@@ -192,7 +192,7 @@ def _open(place: int, rows: Ints, wheel: Ints, bucket: Ints, sim: Ints) -> None:
         _sort(size, bucket)
 
 
-@kernel
+@part
 def _sort(size: int, bucket: Ints) -> None:
     """Put the keys in falling order (Shell's method: what comes is nearly in order)."""
     gap = 1
@@ -209,7 +209,7 @@ def _sort(size: int, bucket: Ints) -> None:
         gap //= 3
 
 
-@kernel
+@part
 def _push(row: int, at: int, number: int, heap: Ints, sim: Ints) -> None:
     """Add an event to the heap."""
     place = sim[HEAPED]
@@ -223,7 +223,7 @@ def _push(row: int, at: int, number: int, heap: Ints, sim: Ints) -> None:
     heap[0, place], heap[1, place], heap[2, place] = at, number, row
 
 
-@kernel
+@part
 def _pop(heap: Ints, sim: Ints) -> int:
     """Remove the first event of the heap."""
     first = heap[2, 0]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.packet_clock import new_row, schedule, schedule_numbered
 from xsim.sim.kernels.packet_columns import (
     ALARM,
@@ -49,7 +49,7 @@ Floats = NDArray[np.float64]
 Law = Callable[[int, int, int, int, bool, Floats, Ints, Floats], None]
 
 
-@kernel
+@part
 def advise(
     law: Law,
     event: int,
@@ -89,7 +89,7 @@ def advise(
             schedule(row, int(own[ALARM + timer]), rows, wheel, heap, sim)
 
 
-@kernel
+@part
 def _pace(
     rate: int, flow: int, link: int, rows: Ints, links: Ints, flows: Ints, wheel: Ints, heap: Ints, sim: Ints
 ) -> None:
@@ -106,7 +106,7 @@ def _pace(
     flows[flow, FLOW_RATE] = rate
 
 
-@kernel
+@part
 def expect_reply(flow: int, rows: Ints, flows: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Let the sender go back if nothing comes for so long from now; an event entered before is moved when it is due."""
     if flows[flow, INSIDE]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.packet_clock import new_row, recycle, schedule_numbered
 from xsim.sim.kernels.packet_columns import (
     BUFFER,
@@ -43,7 +43,7 @@ __all__ = ["give_back", "may_send"]
 Ints = NDArray[np.int64]
 
 
-@kernel
+@part
 def may_send(size: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> bool:
     """Take the credit for a packet, if the link asks for it; without enough, the port is called when some comes."""
     if links[link, BUFFER] == 0:
@@ -62,7 +62,7 @@ def may_send(size: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: I
     return False
 
 
-@kernel
+@part
 def give_back(size: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """So many bytes have left the buffer at the end of the link, or will never come there."""
     _collect(link, rows, links, sim)
@@ -81,7 +81,7 @@ def give_back(size: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: 
     links[link, OWED_LAST] = row
 
 
-@kernel
+@part
 def _collect(link: int, rows: Ints, links: Ints, sim: Ints) -> None:
     """Count the credit that has come by the event in hand."""
     row = links[link, OWED]

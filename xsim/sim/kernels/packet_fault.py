@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import kernel, part
 from xsim.sim.kernels.packet_clock import recycle
 from xsim.sim.kernels.packet_columns import (
     BACKLOG,
@@ -100,13 +100,13 @@ def _sever_lane(
     links[lane, HEAD], links[lane, BACKLOG] = -1, 0
 
 
-@kernel
+@part
 def _waits_at_its_host(hop: int, link: int, route: Ints) -> bool:
     """Whether a packet in the queue of the link has not begun its way."""
     return bool(route[hop] == link and (hop == 0 or route[hop - 1] < 0))
 
 
-@kernel
+@part
 def _forget(row: int, rows: Ints, sim: Ints) -> int:
     """Drop a list; the head of an empty one."""
     while row >= 0:
@@ -116,7 +116,7 @@ def _forget(row: int, rows: Ints, sim: Ints) -> int:
     return -1
 
 
-@kernel
+@part
 def _make_room(
     link: int, size: int, rows: Ints, links: Ints, switches: Ints, wheel: Ints, heap: Ints, sim: Ints
 ) -> None:

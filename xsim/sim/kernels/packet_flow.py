@@ -5,18 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.never import HALF_PPM, PPM
 from xsim.sim.kernels.packet_clock import new_row, schedule
 from xsim.sim.kernels.packet_columns import (
     ACKED,
     AWAITED,
     BEGAN,
-    BEGIN,
     BYTES_PER_ROUND,
     CARRIED,
     CARRIES,
-    CONTROLLED,
     CYCLE,
     CYCLE_LEN,
     DONE,
@@ -52,18 +50,15 @@ from xsim.sim.kernels.packet_columns import (
     WAITING,
     WAY,
 )
-from xsim.sim.kernels.packet_control import Law, advise
-from xsim.sim.kernels.packet_port import prompt
 from xsim.sim.kernels.packet_pull import begin_asking
 from xsim.sim.kernels.packet_reorder import begin_round
 
 __all__ = ["begin", "complete", "release", "settle"]
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
-@kernel
+@part
 def release(slot: int, rows: Ints, flows: Ints, route: Ints, members: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """One thing less to wait for, for each flow that follows ``slot``; those with nothing left are ready."""
     for i in range(flows[slot, FOLLOWERS], flows[slot, FOLLOWERS_END]):
@@ -73,7 +68,7 @@ def release(slot: int, rows: Ints, flows: Ints, route: Ints, members: Ints, whee
             _ready(flow, rows, flows, route, wheel, heap, sim)
 
 
-@kernel
+@part
 def _ready(flow: int, rows: Ints, flows: Ints, route: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """The next round of the flow starts, last of all that happens at its instant.
 
@@ -90,18 +85,12 @@ def _ready(flow: int, rows: Ints, flows: Ints, route: Ints, wheel: Ints, heap: I
     schedule(row, sim[NOW] + (0 if free or flows[flow, ROUNDS] == 0 else flows[flow, OFFSET]), rows, wheel, heap, sim)
 
 
-@kernel
+@part
 def begin(
-    law: Law,
     flow: int,
     rows: Ints,
     links: Ints,
-    chances: Floats,
-    switches: Ints,
     flows: Ints,
-    state: Floats,
-    knobs: Floats,
-    seen: Ints,
     arrived: Ints,
     route: Ints,
     turns: Ints,
@@ -111,15 +100,15 @@ def begin(
     wheel: Ints,
     heap: Ints,
     sim: Ints,
-) -> None:
-    """Start a round; without bytes or links it ends at once."""
+) -> int:
+    """Start a round; without bytes or links it ends at once. The link to prompt, -1 for none."""
     link = route[flows[flow, WAY]]
     flows[flow, BEGAN] = sim[NOW]
     if flows[flow, ROUNDS] == 0 or flows[flow, CARRIES] == 0 or link < 0:
         flows[flow, RECEIVER_END] = sim[NOW]
         complete(flow, rows, links, flows, route, members, ended, log, wheel, heap, sim)
         settle(flow, flows, sim)
-        return
+        return -1
     if sim[SELECTIVE] and not flows[flow, INSIDE]:
         begin_round(flow, flows, arrived)
     if sim[QUEUE]:
@@ -127,14 +116,12 @@ def begin(
     flows[flow, POSTED] += flows[flow, CARRIES]
     if flows[flow, IN_TURN] == 0:
         flows[flow, IN_TURN], flows[flow, FLOW_RATE] = 1, links[link, RATE]
-        if sim[CONTROLLED] and flows[flow, INSIDE] == 0:
-            advise(law, BEGIN, flow, 0, False, seen[0], link, rows, links, flows, state, knobs, wheel, heap, sim)
         turns[links[link, FLOWS_AT] + links[link, FLOWS_HERE]] = flow
         links[link, FLOWS_HERE] += 1
-    prompt(link, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
+    return int(link)
 
 
-@kernel
+@part
 def complete(
     flow: int,
     rows: Ints,
@@ -165,7 +152,7 @@ def complete(
         _ready(after, rows, flows, route, wheel, heap, sim)
 
 
-@kernel
+@part
 def settle(flow: int, flows: Ints, sim: Ints) -> None:
     """A flow whose rounds are done and whose bytes are acknowledged has finished."""
     if (
@@ -177,7 +164,7 @@ def settle(flow: int, flows: Ints, sim: Ints) -> None:
         sim[UNFINISHED] -= 1
 
 
-@kernel
+@part
 def _count(flow: int, links: Ints, flows: Ints, route: Ints, log: Ints, sim: Ints) -> None:
     """A transfer is complete: its bytes per link, unless its packets have counted them, and how long it took."""
     place = flows[flow, WAY]
@@ -190,7 +177,7 @@ def _count(flow: int, links: Ints, flows: Ints, route: Ints, log: Ints, sim: Int
     sim[LOGGED] += 1
 
 
-@kernel
+@part
 def _tell_parties(flow: int, flows: Ints, ended: Ints, sim: Ints) -> None:
     """Both parties have one flow less to wait for."""
     src, dst = flows[flow, SRC_PARTY], flows[flow, DST_PARTY]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.packet_clock import new_row, recycle, schedule_numbered
 from xsim.sim.kernels.packet_columns import (
     ACK,
@@ -15,9 +15,7 @@ from xsim.sim.kernels.packet_columns import (
     AT_RECEIVER,
     CAME,
     CLASSES,
-    CONTROLLED,
     EXEMPT,
-    FEEDBACK,
     FLOW,
     GAP,
     GAP_TIME,
@@ -31,7 +29,6 @@ from xsim.sim.kernels.packet_columns import (
     KIND,
     KINDS,
     LINKS,
-    MARKED,
     MILESTONE,
     NACK,
     NEXT_BYTE,
@@ -59,12 +56,11 @@ from xsim.sim.kernels.packet_columns import (
     WAY,
     WAY_BACK,
 )
-from xsim.sim.kernels.packet_control import Law, advise, expect_reply
+from xsim.sim.kernels.packet_control import expect_reply
 from xsim.sim.kernels.packet_credit import may_send
 from xsim.sim.kernels.packet_flow import complete, settle
 from xsim.sim.kernels.packet_lane import lane_of
 from xsim.sim.kernels.packet_link import append, busy, transmit
-from xsim.sim.kernels.packet_port import prompt
 from xsim.sim.kernels.packet_pull import forget
 from xsim.sim.kernels.packet_reorder import confirm, take
 from xsim.sim.kernels.packet_ways import carry
@@ -72,29 +68,25 @@ from xsim.sim.kernels.packet_ways import carry
 __all__ = ["acknowledge", "receive", "retry"]
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
-@kernel
+@part
 def receive(
     row: int,
     rows: Ints,
     links: Ints,
-    chances: Floats,
-    switches: Ints,
     flows: Ints,
     seen: Ints,
     arrived: Ints,
     route: Ints,
-    turns: Ints,
     members: Ints,
     ended: Ints,
     log: Ints,
     wheel: Ints,
     heap: Ints,
     sim: Ints,
-) -> None:
-    """A data packet has reached its host; an acknowledgement takes its row if the flow has any."""
+) -> int:
+    """A data packet has reached its host; an acknowledgement takes its row if the flow has any. The link to prompt."""
     flow, before, kind = rows[row, FLOW], flows[rows[row, FLOW], RECEIVED], ACK
     if sim[SELECTIVE] and not flows[flow, INSIDE]:
         seen[row, CAME] = rows[row, NUMBER]
@@ -112,7 +104,7 @@ def receive(
             settle(flow, flows, sim)
     if kind < 0:
         recycle(row, rows, sim)
-        return
+        return -1
     rows[row, KIND] = kind | (rows[row, KIND] & sim[KEPT])
     rows[row, NUMBER], rows[row, SIZE], rows[row, HOP] = wanted, sim[ACK_SIZE], flows[flow, WAY_BACK]
     out = route[flows[flow, WAY_BACK]]
@@ -126,12 +118,12 @@ def receive(
         if sim[CLASSES] and lane >= out + sim[EXEMPT] * sim[LINKS]:
             links[out, SERVED_LANE] = (lane - out) // sim[LINKS]
         transmit(row, out, rows, links, wheel, heap, sim)
-    else:
-        append(row, lane, rows, links)
-        prompt(out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
+        return -1
+    append(row, lane, rows, links)
+    return int(out)
 
 
-@kernel
+@part
 def _take_in_order(flow: int, first: int, size: int, flows: Ints, sim: Ints) -> int:
     """Go on with the packet if it is the next one; how to answer, -1 for not at all."""
     wanted = flows[flow, RECEIVED]
@@ -150,29 +142,23 @@ def _take_in_order(flow: int, first: int, size: int, flows: Ints, sim: Ints) -> 
     return NACK
 
 
-@kernel
+@part
 def acknowledge(
-    law: Law,
     row: int,
     rows: Ints,
     links: Ints,
-    chances: Floats,
-    switches: Ints,
     flows: Ints,
-    state: Floats,
-    knobs: Floats,
     seen: Ints,
     arrived: Ints,
     route: Ints,
-    turns: Ints,
     members: Ints,
     ended: Ints,
     log: Ints,
     wheel: Ints,
     heap: Ints,
     sim: Ints,
-) -> None:
-    """An acknowledgement has reached the sender of its flow."""
+) -> int:
+    """An acknowledgement has reached the sender of its flow; the link to prompt."""
     flow, kind = rows[row, FLOW], rows[row, KIND] & KINDS
     news = rows[row, NUMBER] > flows[flow, ACKED]
     if sim[SELECTIVE]:
@@ -191,49 +177,28 @@ def acknowledge(
     if kind == NACK:
         flows[flow, NEXT_BYTE] = flows[flow, ACKED]
         flows[flow, GO_BACKS] += 1
-    link = route[flows[flow, WAY]]
-    if sim[CONTROLLED] and flows[flow, INSIDE] == 0:
-        marked, acked = (rows[row, KIND] & MARKED) != 0, rows[row, NUMBER]
-        advise(law, FEEDBACK, flow, acked, marked, seen[row], link, rows, links, flows, state, knobs, wheel, heap, sim)
     recycle(row, rows, sim)
-    prompt(link, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
+    return int(route[flows[flow, WAY]])
 
 
-@kernel
-def retry(
-    flow: int,
-    rows: Ints,
-    links: Ints,
-    chances: Floats,
-    switches: Ints,
-    flows: Ints,
-    seen: Ints,
-    arrived: Ints,
-    route: Ints,
-    turns: Ints,
-    wheel: Ints,
-    heap: Ints,
-    sim: Ints,
-) -> bool:
-    """A sender may have waited too long; whether it goes on."""
+@part
+def retry(flow: int, rows: Ints, flows: Ints, route: Ints, wheel: Ints, heap: Ints, sim: Ints) -> int:
+    """A sender may have waited too long: it goes back. The link to prompt, -1 for none, -2 if it gives up."""
     flows[flow, RETRY_SET] = 0
     if flows[flow, RETRY_AT] == 0:
-        return True
+        return -1
     if flows[flow, RETRY_NUMBER] != sim[TURN]:
         row = new_row(rows, sim)
         rows[row, KIND], rows[row, FLOW], flows[flow, RETRY_SET] = RETRY, flow, 1
         schedule_numbered(row, flows[flow, RETRY_AT], flows[flow, RETRY_NUMBER], rows, wheel, heap, sim)
-        return True
+        return -1
     flows[flow, RETRY_AT] = 0
     flows[flow, TRIES] += 1
     if flows[flow, TRIES] > sim[RETRIES]:
         sim[GAVE_UP] = flow
-        return False
+        return -2
     flows[flow, NEXT_BYTE] = flows[flow, ACKED]
     flows[flow, GO_BACKS] += 1
     if sim[QUEUE]:
         forget(flow, rows, flows, sim)
-    prompt(
-        route[flows[flow, WAY]], rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim
-    )
-    return True
+    return int(route[flows[flow, WAY]])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.packet_clock import new_row, recycle, schedule_numbered
 from xsim.sim.kernels.packet_columns import (
     ACK_SIZE,
@@ -91,14 +91,14 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-@kernel
+@part
 def busy(link: int, links: Ints, sim: Ints) -> bool:
     """Whether the port is sending, seen from the event in hand."""
     free_at = links[link, FREE_AT]
     return bool(free_at > sim[NOW] or (free_at == sim[NOW] and links[link, FREE_SERIAL] > sim[TURN]))
 
 
-@kernel
+@part
 def expect_free(link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Make the end of the transmission under way an event, if it is none yet."""
     if links[link, FREE_SET] == 0:
@@ -108,7 +108,7 @@ def expect_free(link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim
         schedule_numbered(row, links[link, FREE_AT], links[link, FREE_SERIAL], rows, wheel, heap, sim)
 
 
-@kernel
+@part
 def transmit(row: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Begin to send the packet on an idle port."""
     size = rows[row, SIZE]
@@ -131,7 +131,7 @@ def transmit(row: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: In
         expect_free(link, rows, links, wheel, heap, sim)
 
 
-@kernel
+@part
 def append(row: int, lane: int, rows: Ints, links: Ints) -> None:
     """Put the packet at the end of the lane's queue."""
     rows[row, NEXT] = -1
@@ -146,14 +146,14 @@ def append(row: int, lane: int, rows: Ints, links: Ints) -> None:
 # --- switches ---
 
 
-@kernel
+@part
 def threshold(lane: int, links: Ints, switches: Ints) -> int:
     """Bytes beyond its reserve that the ingress port may hold: a share of what is free in the pool."""
     switch = links[lane, INTO]
     return int((switches[switch, POOL] - switches[switch, SHARED]) >> links[lane, SHIFT])
 
 
-@kernel
+@part
 def _arrive(lane: int, size: int, limit: int, links: Ints, switches: Ints, sim: Ints) -> None:
     """Account a packet to its ingress port: in the reserve, in the pool, else in the headroom."""
     held = links[lane, TAKEN] + size
@@ -165,7 +165,7 @@ def _arrive(lane: int, size: int, limit: int, links: Ints, switches: Ints, sim: 
         switches[links[lane, INTO], SHARED] += max(0, min(size, beyond))
 
 
-@kernel
+@part
 def admit(
     row: int, lane: int, limit: int, rows: Ints, links: Ints, switches: Ints, wheel: Ints, heap: Ints, sim: Ints
 ) -> bool:
@@ -185,7 +185,7 @@ def admit(
     return True
 
 
-@kernel
+@part
 def depart(lane: int, size: int, links: Ints, switches: Ints, sim: Ints) -> None:
     """Take a packet from its ingress port: from the headroom first, then the pool, then the reserve."""
     over = min(links[lane, OVER], size)
@@ -196,7 +196,7 @@ def depart(lane: int, size: int, links: Ints, switches: Ints, sim: Ints) -> None
     links[lane, TAKEN] -= size
 
 
-@kernel
+@part
 def signal(kind: int, lane: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Tell the transmitter of ``lane`` to pause or to resume, by a frame ahead of all others the other way."""
     row, back = new_row(rows, sim), links[lane, BACK]
@@ -204,7 +204,7 @@ def signal(kind: int, lane: int, rows: Ints, links: Ints, wheel: Ints, heap: Int
     urge(row, back, rows, links, wheel, heap, sim)
 
 
-@kernel
+@part
 def urge(row: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Send the packet at once, or else ahead of all that is not urgent."""
     if not busy(link, links, sim):
@@ -219,7 +219,7 @@ def urge(row: int, link: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, 
     expect_free(link, rows, links, wheel, heap, sim)
 
 
-@kernel
+@part
 def mark(row: int, lane: int, link: int, rows: Ints, links: Ints, chances: Floats) -> None:
     """Congestion experienced, by the queue of its lane that the packet leaves behind."""
     queued, low, high = links[lane, BACKLOG], links[lane, KMIN], links[lane, KMAX]
@@ -231,7 +231,7 @@ def mark(row: int, lane: int, link: int, rows: Ints, links: Ints, chances: Float
             rows[row, KIND] |= MARKED
 
 
-@kernel
+@part
 def record(row: int, link: int, rows: Ints, links: Ints, seen: Ints, sim: Ints) -> None:
     """A data packet notes the state of the port that it leaves by."""
     count = seen[row, HOPS_SEEN]
@@ -244,7 +244,7 @@ def record(row: int, link: int, rows: Ints, links: Ints, seen: Ints, sim: Ints) 
         seen[row, HOPS_SEEN] = count + 1
 
 
-@kernel
+@part
 def chance(link: int, links: Ints) -> float:
     """The next number in 0 .. 1 of the link's own sequence (SplitMix64: Steele, Lea, Flood, OOPSLA 2014)."""
     state = np.uint64(links[link, DICE]) + np.uint64(0x9E3779B97F4A7C15)
@@ -252,7 +252,7 @@ def chance(link: int, links: Ints) -> float:
     return float(mixed_bits(state)) * 2.0**-53
 
 
-@kernel
+@part
 def mixed_bits(state: np.uint64) -> int:
     """53 bits that depend on all of ``state``."""
     mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

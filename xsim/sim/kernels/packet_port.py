@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.packet_clock import new_row
 from xsim.sim.kernels.packet_columns import (
     AVAILABLE,
@@ -60,13 +60,12 @@ from xsim.sim.kernels.packet_columns import (
 )
 from xsim.sim.kernels.packet_control import expect_reply
 from xsim.sim.kernels.packet_credit import give_back, may_send
-from xsim.sim.kernels.packet_lane import lane_of, next_lane, others_wait
+from xsim.sim.kernels.packet_lane import lane_of, next_lane
 from xsim.sim.kernels.packet_link import (
     admit,
     append,
     busy,
     depart,
-    expect_free,
     mark,
     record,
     signal,
@@ -78,31 +77,26 @@ from xsim.sim.kernels.packet_reorder import skip
 from xsim.sim.kernels.packet_turns import next_in_turn, sleep
 from xsim.sim.kernels.packet_ways import next_way
 
-__all__ = ["forward", "prompt", "serve"]
+__all__ = ["forward", "serve"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-@kernel
+@part
 def forward(
     row: int,
     link: int,
     out: int,
     rows: Ints,
     links: Ints,
-    chances: Floats,
     switches: Ints,
-    flows: Ints,
     seen: Ints,
-    arrived: Ints,
-    route: Ints,
-    turns: Ints,
     wheel: Ints,
     heap: Ints,
     sim: Ints,
-) -> None:
-    """A packet has come over ``link`` to a switch and goes on over ``out``."""
+) -> int:
+    """A packet has come over ``link`` to a switch and goes on over ``out``; the link to prompt, -1 for none."""
     came, lane = lane_of(link, row, rows, sim), lane_of(out, row, rows, sim)
     size, limit = rows[row, SIZE], threshold(came, links, switches)
     if (
@@ -123,39 +117,16 @@ def forward(
         if sim[RECORDED]:
             record(row, out, rows, links, seen, sim)
         transmit(row, out, rows, links, wheel, heap, sim)
-        return
+        return -1
     if links[came, BUFFER] > 0:
         links[came, TAKEN] += size
     elif not (sim[EXEMPT] and came == link) and not admit(row, came, limit, rows, links, switches, wheel, heap, sim):
-        return
+        return -1
     append(row, lane, rows, links)
-    prompt(out, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
+    return out
 
 
-@kernel
-def prompt(
-    link: int,
-    rows: Ints,
-    links: Ints,
-    chances: Floats,
-    switches: Ints,
-    flows: Ints,
-    seen: Ints,
-    arrived: Ints,
-    route: Ints,
-    turns: Ints,
-    wheel: Ints,
-    heap: Ints,
-    sim: Ints,
-) -> None:
-    """Something has changed for what waits at the port: it sends now if it can, or when it becomes free."""
-    if not busy(link, links, sim):
-        serve(link, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
-    elif links[link, HEAD] >= 0 or links[link, FLOWS_HERE] > 0 or (sim[CLASSES] and others_wait(link, links, sim)):
-        expect_free(link, rows, links, wheel, heap, sim)
-
-
-@kernel
+@part
 def serve(
     link: int,
     rows: Ints,
@@ -207,7 +178,7 @@ def serve(
             sleep(link, rows, links, flows, turns, wheel, heap, sim)
 
 
-@kernel
+@part
 def _leave(
     row: int,
     lane: int,
@@ -241,7 +212,7 @@ def _leave(
         record(row, link, rows, links, seen, sim)
 
 
-@kernel
+@part
 def _send(
     flow: int,
     first: int,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.packet_clock import recycle
 from xsim.sim.kernels.packet_columns import (
     ACKED,
@@ -41,7 +41,7 @@ Ints = NDArray[np.int64]
 WITHOUT_END = 1 << 60
 
 
-@kernel
+@part
 def begin_asking(flow: int, rows: Ints, flows: Ints, sim: Ints) -> None:
     """A round of the flow begins: its first window needs no call, and nothing that stays in a host does."""
     _drop(flow, rows, flows, sim)
@@ -51,7 +51,7 @@ def begin_asking(flow: int, rows: Ints, flows: Ints, sim: Ints) -> None:
     flows[flow, ALLOWED] = WITHOUT_END if flows[flow, INSIDE] else first
 
 
-@kernel
+@part
 def hear(row: int, rows: Ints, flows: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """A call, or the header of a packet that was cut, has reached the sender: either is a sign of life."""
     flow = rows[row, FLOW]
@@ -72,7 +72,7 @@ def hear(row: int, rows: Ints, flows: Ints, wheel: Ints, heap: Ints, sim: Ints) 
         flows[flow, RESEND_LAST] = row
 
 
-@kernel
+@part
 def take_back(flow: int, rows: Ints, flows: Ints) -> int:
     """One packet less is allowed; the row of it if it was cut before, -1 if it is new."""
     flows[flow, ALLOWED] -= 1
@@ -82,14 +82,14 @@ def take_back(flow: int, rows: Ints, flows: Ints) -> int:
     return int(row)
 
 
-@kernel
+@part
 def forget(flow: int, rows: Ints, flows: Ints, sim: Ints) -> None:
     """The sender goes back: all that is not acknowledged is sent again, a first window of it unasked."""
     _drop(flow, rows, flows, sim)
     flows[flow, ALLOWED] = max(flows[flow, ALLOWED], flows[flow, FIRST_PACKETS])
 
 
-@kernel
+@part
 def _drop(flow: int, rows: Ints, flows: Ints, sim: Ints) -> None:
     """Nothing is to be sent again."""
     while flows[flow, RESEND] >= 0:

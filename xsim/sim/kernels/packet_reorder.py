@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.packet_columns import (
     ACKED,
     ARRIVED,
@@ -32,13 +32,13 @@ Ints = NDArray[np.int64]
 BITS = 64  # of a word
 
 
-@kernel
+@part
 def most_under_way(flow: int, flows: Ints) -> int:
     """Bytes from the first that is missing on: the receiver has no bit for what lies beyond."""
     return int(flows[flow, WORDS] * BITS * flows[flow, FULL_PAYLOAD])
 
 
-@kernel
+@part
 def begin_round(flow: int, flows: Ints, arrived: Ints) -> None:
     """All earlier rounds have come: nobody waits for their acknowledgements."""
     posted, words = flows[flow, POSTED], flows[flow, WORDS]
@@ -48,7 +48,7 @@ def begin_round(flow: int, flows: Ints, arrived: Ints) -> None:
         arrived[word] = 0
 
 
-@kernel
+@part
 def take(flow: int, first: int, size: int, flows: Ints, arrived: Ints) -> bool:
     """A packet is there; with it, bytes may be complete up to the next hole. False: it has come before."""
     wanted = flows[flow, RECEIVED]
@@ -66,7 +66,7 @@ def take(flow: int, first: int, size: int, flows: Ints, arrived: Ints) -> bool:
     return True
 
 
-@kernel
+@part
 def confirm(flow: int, upto: int, came: int, flows: Ints, arrived: Ints) -> bool:
     """All bytes before ``upto`` and the packet that begins with ``came`` are acknowledged; whether that is news."""
     acked, bits = flows[flow, ACKED], flows[flow, ARRIVED] + flows[flow, WORDS]
@@ -83,7 +83,7 @@ def confirm(flow: int, upto: int, came: int, flows: Ints, arrived: Ints) -> bool
     return bool(news)
 
 
-@kernel
+@part
 def skip(flow: int, flows: Ints, arrived: Ints) -> None:
     """What is to be sent next is the next that is not acknowledged."""
     following, bits = flows[flow, NEXT_BYTE], flows[flow, ARRIVED] + flows[flow, WORDS]
@@ -92,25 +92,25 @@ def skip(flow: int, flows: Ints, arrived: Ints) -> None:
     flows[flow, NEXT_BYTE] = following
 
 
-@kernel
+@part
 def _place(flow: int, first: int, flows: Ints) -> int:
     """Which bit of its string stands for the packet that begins with that byte."""
     return int((first - flows[flow, BASE]) // flows[flow, FULL_PAYLOAD] % (flows[flow, WORDS] * BITS))
 
 
-@kernel
+@part
 def _is_set(flow: int, first: int, bits: int, flows: Ints, arrived: Ints) -> bool:
     place = _place(flow, first, flows)
     return bool(arrived[bits + (place >> 6)] >> (place & 63) & 1)
 
 
-@kernel
+@part
 def _set(flow: int, first: int, bits: int, flows: Ints, arrived: Ints) -> None:
     place = _place(flow, first, flows)
     arrived[bits + (place >> 6)] |= 1 << (place & 63)
 
 
-@kernel
+@part
 def _clear(flow: int, first: int, bits: int, flows: Ints, arrived: Ints) -> None:
     place = _place(flow, first, flows)
     arrived[bits + (place >> 6)] &= ~(1 << (place & 63))

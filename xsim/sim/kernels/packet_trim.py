@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.packet_columns import (
     ACK_SIZE,
     BACKLOG,
@@ -33,7 +33,7 @@ __all__ = ["is_short", "pass_on"]
 Ints = NDArray[np.int64]
 
 
-@kernel
+@part
 def is_short(row: int, link: int, out: int, rows: Ints, links: Ints, sim: Ints) -> bool:
     """Whether the packet that came over ``link`` passes a port that cuts.
 
@@ -44,7 +44,7 @@ def is_short(row: int, link: int, out: int, rows: Ints, links: Ints, sim: Ints) 
     return bool(sim[QUEUE] > 0 and links[out, BUFFER] == 0 and not (data and links[link, BUFFER] > 0))
 
 
-@kernel
+@part
 def pass_on(
     row: int,
     link: int,
@@ -80,7 +80,7 @@ def pass_on(
     return out
 
 
-@kernel
+@part
 def _exchange(row: int, other: int, rows: Ints) -> None:
     """Each of the two data packets takes the place of the other."""
     for column in (KIND, FLOW, NUMBER, SIZE, HOP):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.packet_clock import new_row, schedule
 from xsim.sim.kernels.packet_columns import (
     ACKED,
@@ -37,7 +37,7 @@ Ints = NDArray[np.int64]
 LATEST = 1 << 62
 
 
-@kernel
+@part
 def next_in_turn(
     link: int, rows: Ints, links: Ints, flows: Ints, turns: Ints, wheel: Ints, heap: Ints, sim: Ints
 ) -> int:
@@ -68,7 +68,7 @@ def next_in_turn(
     return _let_go(link, found, leaving, links, flows, turns)
 
 
-@kernel
+@part
 def _let_go(link: int, found: int, leaving: int, links: Ints, flows: Ints, turns: Ints) -> int:
     """Let the finished flows from place ``leaving`` on leave the list; where what stood at ``found`` stands then."""
     first, count = links[link, FLOWS_AT], links[link, FLOWS_HERE]
@@ -85,7 +85,7 @@ def _let_go(link: int, found: int, leaving: int, links: Ints, flows: Ints, turns
     return int(found)
 
 
-@kernel
+@part
 def sleep(link: int, rows: Ints, links: Ints, flows: Ints, turns: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Wake the port when the first of its flows may send by its rate, unless it is to wake already."""
     if links[link, WAKE_ROW] >= 0:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import kernel
+from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.packet_columns import (
     APART,
     CARRIED,
@@ -32,7 +32,7 @@ __all__ = ["carry", "next_way", "steer"]
 Ints = NDArray[np.int64]
 
 
-@kernel
+@part
 def next_way(flow: int, flows: Ints) -> int:
     """Place of the way of the flow's next packet: each once, in an order drawn anew, before one comes again.
 
@@ -47,14 +47,14 @@ def next_way(flow: int, flows: Ints) -> int:
     return int(flows[flow, WAY] + (drawn + turn * step) % count * flows[flow, STRIDE])
 
 
-@kernel
+@part
 def _common_divisor(one: int, other: int) -> int:
     while other > 0:
         one, other = other, one % other
     return int(one)
 
 
-@kernel
+@part
 def steer(row: int, link: int, rows: Ints, links: Ints, route: Ints, forks: Ints, sim: Ints) -> int:
     """The link by which the switch at the end of ``link`` sends the packet on.
 
@@ -82,7 +82,7 @@ def steer(row: int, link: int, rows: Ints, links: Ints, route: Ints, forks: Ints
     return int(route[first + found * apart + 1])
 
 
-@kernel
+@part
 def _wait(link: int, links: Ints, sim: Ints) -> float:
     """How long what waits at the port will take, in any unit.
 
@@ -94,7 +94,7 @@ def _wait(link: int, links: Ints, sim: Ints) -> float:
     return float(queued_bytes(link, links, sim)) / float(links[link, RATE])
 
 
-@kernel
+@part
 def carry(hop: int, payload: int, links: Ints, route: Ints) -> None:
     """A packet has come to its end: its bytes for each link of its way."""
     while hop >= 0 and route[hop] >= 0:
