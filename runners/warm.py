@@ -68,7 +68,7 @@ def warm_packets(settings: Settings) -> float:
 
 @contextmanager
 def announced() -> Iterator[Callable[[], float]]:
-    """Say so if the packet simulation is being compiled, which takes a while; how many seconds have passed."""
+    """Say so if simulations are being compiled, which takes a while; how many seconds have passed."""
     started_s, before, over = time.perf_counter(), _compiled(), threading.Event()
 
     def watch() -> None:
@@ -76,6 +76,10 @@ def announced() -> Iterator[Callable[[], float]]:
             if _compiled() > before:
                 tell("compiling the packet simulation, once")
                 return
+            if _waits():
+                tell("another process compiles simulations, which takes a while; waiting for it")
+                while _waits() and not over.wait(QUIET_S):
+                    pass
 
     threading.Thread(target=watch, daemon=True).start()
     try:
@@ -89,3 +93,9 @@ def _compiled() -> int:
     kernel: Any = getattr(sys.modules.get("xsim.sim.kernels.packet"), "run", None)
     stats = getattr(kernel, "stats", None)  # absent where numba is told not to compile
     return sum(stats.cache_misses.values()) if stats else 0
+
+
+def _waits() -> bool:
+    """Whether another process compiles what this one lacks."""
+    module: Any = sys.modules.get("xsim.sim.kernels.turn")
+    return bool(module and module.waits())

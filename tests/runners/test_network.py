@@ -202,6 +202,18 @@ def test_compiling_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert capsys.readouterr().err == "compiling the packet simulation, once\n"
 
 
+def test_waiting_for_another_process_that_compiles_is_announced(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runners.warm.QUIET_S", 0.01)
+    monkeypatch.setattr("xsim.sim.kernels.turn.waits", lambda: True)
+    with runners.warm.announced() as passed_s:
+        while passed_s() < 0.1:
+            time.sleep(0.01)
+
+    assert capsys.readouterr().err == "another process compiles simulations, which takes a while; waiting for it\n"
+
+
 def test_every_format_is_recognised(tmp_path: Path) -> None:
     started = replayed(tmp_path, STAR, STARTED, "network=flow")
     tree = replayed(tmp_path, TREE, MATRIX, "network=flow")

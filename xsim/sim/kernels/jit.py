@@ -13,6 +13,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numba
 from numba.misc import appdirs
 
+from xsim.sim.kernels.turn import in_turn
+
 __all__ = ["disk_copies", "kernel", "part", "rare_kernel"]
 
 P = ParamSpec("P")
@@ -23,7 +25,8 @@ def kernel(function: Callable[P, T]) -> Callable[P, T]:
     """``function``, compiled on its first call and kept on disk for the next process.
 
     Kernels are inlined into each other, and count no references to the arrays that they are given: either would cost
-    more than the work itself. So they create none. Other threads go on while they run.
+    more than the work itself. So they create none. Other threads go on while they run. Processes that lack the same
+    code at one time compile it once, see ``turn``.
     """
     return _compiled(function)
 
@@ -46,7 +49,7 @@ def _compiled(function: Callable[P, T], **more: bool) -> Callable[P, T]:
     options: Any = {"cache": True, "error_model": "numpy", "forceinline": True, "nogil": True}
     options |= {"_nrt": False, "no_cfunc_wrapper": True}
     with disk_copies():
-        return cast(Callable[P, T], numba.njit(**(options | more))(function))
+        return cast(Callable[P, T], in_turn(numba.njit(**(options | more))(function)))
 
 
 @contextmanager
