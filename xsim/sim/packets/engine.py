@@ -30,6 +30,7 @@ class Engine:
         forks: Where ways part, if switches choose; as long as ``route`` then.
         route, turns, members: Ways; flows that take turns at a port; flows that follow one another.
         ended, log: Parties that are done, and durations of transfers.
+        repeated: Durations of transfers that are not in the log, and how often each.
         sim: The state of the whole.
         rows, seen, wheel, bucket, heap: What is under way, and in which order it comes.
         control: The congestion control.
@@ -60,6 +61,7 @@ class Engine:
         self.arrived: Ints = np.zeros(0, dtype=np.int64)
         self.ended: Ints = np.zeros(0, dtype=np.int64)
         self.log: Ints = np.zeros(0, dtype=np.int64)
+        self.repeated: list[tuple[Ints, int]] = []
         self.sim = _sim(settings, width, len(wires.links))
         self.wheel = np.zeros(k.WHEEL, dtype=np.int64)
         self.wheel[: k.BUCKETS] = -1

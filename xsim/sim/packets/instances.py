@@ -202,11 +202,13 @@ class Instances:
         return self._fabric.links[link].name
 
     def _empty_log(self) -> None:
-        sim = self._engine.sim
-        durations_ps, counts = np.unique(self._engine.log[: sim[k.LOGGED]], return_counts=True)
-        for duration_ps, count in zip(durations_ps.tolist(), counts.tolist(), strict=True):
-            self._durations[duration_ps] += count
-        sim[k.LOGGED] = 0
+        engine = self._engine
+        for log, times in ((engine.log[: engine.sim[k.LOGGED]], 1), *engine.repeated):
+            durations_ps, counts = np.unique(log, return_counts=True)
+            for duration_ps, count in zip(durations_ps.tolist(), counts.tolist(), strict=True):
+                self._durations[duration_ps] += times * count
+        engine.sim[k.LOGGED] = 0
+        engine.repeated.clear()
 
     def _block(self, base: int, compiled: Compiled) -> Ints:
         """The slots of an instance, rows and parties, with their ways."""

@@ -37,6 +37,7 @@ FLOW_KEPT = (
     *(k.RESEND, k.RESEND_LAST, k.FIRST_PACKETS, k.WAYS, k.STRIDE, k.SPRAYED, k.STRAY),
     k.LANE,
 )
+# POSTED, CARRIES, DONE, BEGAN, READY_AT and RECEIVER_END stay within a round, see ``rounds`` for what is beyond it.
 # Of a link: what its flows add to; what pauses add to; instants; numbers of events; rows, seen with the events; what a
 # steady link may go to and fro between; all else.
 LINK_CARRIED = (k.BYTES, k.PACKETS, k.BUSY)
@@ -80,12 +81,21 @@ FLOW_UNKNOWN, LINK_UNKNOWN, SWITCH_UNKNOWN, SIM_UNKNOWN = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shift:
-    """How far all moves: ticks, bytes of each stream, numbers of events, what pauses add to links."""
+    """How far all moves.
+
+    Attributes:
+        ticks: In time.
+        stream: Bytes of each stream, and in how many packets these are: ``full`` ones, and ``parts`` of such.
+        numbers: Of events.
+        paused: What pauses add to links.
+    """
 
     ticks: int
     stream: Ints
     numbers: int
     paused: Ints
+    full: Ints
+    parts: Ints
 
 
 def known(engine: Engine) -> bool:
@@ -140,11 +150,14 @@ def _move_links(links: Ints, now: int, shift: Shift) -> None:
 def _count(engine: Engine, streams: Streams, shift: Shift) -> None:
     """What the links carry meanwhile: data, acknowledgements, pause frames and the leave to go on."""
     links, sim, flows = engine.links, engine.sim, streams.flows
-    packets = shift.stream // engine.flows[flows, k.FULL_PAYLOAD]
+    payload, overhead = engine.flows[flows, k.FULL_PAYLOAD], engine.flows[flows, k.OVERHEAD]
+    part_bytes = overhead + (shift.stream - shift.full * payload) // np.maximum(1, shift.parts)
     replies = np.full(len(flows), sim[k.ACK_SIZE])
+    acks = (shift.full + shift.parts) // packets_per_ack(engine, flows)
     for (which, link), count, size in (
-        (streams.there, packets, streams.sizes),
-        (streams.back, packets // packets_per_ack(engine, flows), replies),
+        (streams.there, shift.full, streams.sizes),
+        (streams.there, shift.parts, part_bytes),
+        (streams.back, acks, replies),
     ):
         _add(links, link, count[which], size[which], lasts(engine, size[which], link))
     links[:, LINK_PAUSED] += shift.paused

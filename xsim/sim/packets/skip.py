@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +10,11 @@ from numpy.typing import NDArray
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.moving import Shift, known, move
-from xsim.sim.packets.sending import Streams, lasts, packets_per_ack, streams_of
+from xsim.sim.packets.rounds import Rounds, go_round
+from xsim.sim.packets.sending import Streams, packets_per_ack, streams_of
 from xsim.sim.packets.settings import Settings
-from xsim.sim.packets.views import Glance, Table, View, glance, look
+from xsim.sim.packets.steady import LEFT, asked_again, may_move, same, steady, unslowed
+from xsim.sim.packets.views import Glance, View, glance, look
 
 __all__ = ["Skipper", "engine_for"]
 
@@ -26,10 +27,6 @@ EACH_VIEW, PER_ROW = 9000, 3  # events' worth of a look, and per row, link and f
 WORTH = 24  # periods: shorter skips are not made
 TRIES = 2  # periods that are tried as such
 WINDOW, WIDEST = 32, 256  # periods of a window of which the next must be a copy, at first and at most
-LEFT = 16  # packets of a stream that are simulated in any case, and of each in a window
-SWAY = 0.02  # by which the next window may differ
-BUSY = 0.98  # of the time, at least
-SWAY_PACKETS = 2
 
 
 _Skip = tuple[View, Shift, float]  # from where, how far, and the events that it saves
@@ -54,8 +51,8 @@ class Skipper(Engine):
     comes until a stream gets to its end, or something else begins: whole periods are skipped, and nothing is lost by
     it. Where streams of unlike links never meet again in the same way, two windows tell nearly as much in which each
     moves as many bytes, no queue changes, nobody pauses anybody and nothing adapts: all go on at the rate at which they
-    have arrived. Streams that adapt are skipped when they all have the rate of their ports, nothing marks them, and
-    whole periods repeat themselves.
+    have arrived. Rings whose rounds are alike go on so, see ``rounds``. Streams that adapt are skipped when they all
+    have the rate of their ports, nothing marks them, and whole periods repeat themselves.
     """
 
     def _set_up(self) -> None:
@@ -65,6 +62,7 @@ class Skipper(Engine):
         self._window = WINDOW
         self._work = _Work()
         self._streaming: Streams | None = None
+        self._rounds = Rounds()
 
     def followed(self) -> None:
         """As ``Engine.followed``; slots that have been watched may be others' now."""
@@ -74,13 +72,21 @@ class Skipper(Engine):
     def run(self, until: int) -> int:
         """As ``Engine.run``."""
         while True:
-            now = min(until, self._next)
+            now = min(until, self._next, self._rounds.due)
             answer = super().run(now)
-            if answer != k.LATER or now == until or self.sim[k.ENDED]:
+            if answer != k.LATER or self.sim[k.ENDED]:
                 return answer
+            if now == self._rounds.due:
+                now = self._go_round(now, until)
+                self._next = max(self._next, now)
+            if now == until:
+                return answer
+            if now < self._next:
+                continue
             done = int(self.sim[k.EVENTS]) - self._worked
+            self._rounds.begin(self, now)
             try:
-                now = self._try(now, until)
+                now = self._try(now, min(until, self._rounds.due))
             except _EndedError as ended:
                 return int(ended.args[0])
             self._pace(now, done)
@@ -116,7 +122,7 @@ class Skipper(Engine):
         now += max(8 * streams.period, streams.trip + streams.trip // 4)
         self._to(now)
         start, first = self._glance(streams, now), self._look(streams, now)
-        if first.foreign or not self._may_move(streams, start, start):
+        if first.foreign or not may_move(self, streams, start, start):
             return now
         for _ in range(TRIES):
             now += streams.period
@@ -128,7 +134,7 @@ class Skipper(Engine):
             now += self._window * streams.period
             self._to(now)
             seen.append(self._glance(streams, now))
-        if self._steady(streams, *seen):
+        if steady(self, streams, *seen):
             last = self._look(streams, now)
             if not last.foreign:
                 shift = self._at_rates(streams, (start, first), (seen[2], last), until)
@@ -140,10 +146,10 @@ class Skipper(Engine):
         """A period later, and how far to go if all is as it was."""
         self._to(now)
         end = self._glance(streams, now)
-        if not _same((*start.relative, *start.kept), (*end.relative, *end.kept)):
+        if not same((*start.relative, *start.kept), (*end.relative, *end.kept)):
             return None
         last = self._look(streams, now)
-        return self._periods(streams, start, (end, last), until) if _same(first.relative, last.relative) else None
+        return self._periods(streams, start, (end, last), until) if same(first.relative, last.relative) else None
 
     def _sending(self, now: int, until: int) -> Streams | None:
         """What is being sent, if watching it is worth while."""
@@ -167,8 +173,22 @@ class Skipper(Engine):
             return None
         if until - now < least:
             return None
-        asked_again = (flows[going, k.GAP] >= flows[going, k.RECEIVED]).any()
-        return None if streams.lossy or asked_again or not known(self) else streams
+        return None if streams.lossy or asked_again(self, going) or not known(self) else streams
+
+    def _go_round(self, now: int, until: int) -> int:
+        """Skip whole rounds of rings, if they are alike and nothing else is under way; where the simulation is then."""
+        lap = self._rounds.look(self)
+        if lap is None:
+            return now
+        streams = streams_of(self, lap[1].rows)
+        if streams.lossy or asked_again(self, streams.flows) or not known(self):
+            return now
+        view = look(self, streams, now, starts=True)
+        if view.foreign or not unslowed(self, streams):
+            return now
+        ticks, saved = go_round(self, streams, view, lap, self._room(view, until))
+        self._work.saved += saved
+        return now + ticks
 
     def _watched(self, streams: Streams) -> int:
         """Ticks up to the last look of ``_try``: all of them must lie within a run."""
@@ -185,19 +205,10 @@ class Skipper(Engine):
         self._work.spent += EACH_VIEW + PER_ROW * (len(view.events) + len(view.waiting) + size)
         return view
 
-    def _may_move(self, streams: Streams, before: Glance, after: Glance) -> bool:
-        """Whether the same streams have gone on all the while, none of which adapts."""
-        memory = after.relative[-1]
-        if not _same(before.kept, after.kept) or not memory.shape[1]:
-            return _same(before.kept, after.kept)
-        alarms = memory[:, k.ALARM : k.LINE_BITS]
-        free = (memory[:, k.RATE_BITS] == memory[:, k.LINE_BITS]) | (self.flows[streams.flows, k.INSIDE] > 0)
-        return bool(free.all() and not alarms.any())
-
     def _periods(self, streams: Streams, start: Glance, last: tuple[Glance, View], until: int) -> _Skip | None:
         """Whole periods, in each of which all happens that happened since the start."""
         end, view = last
-        if not self._may_move(streams, start, end):
+        if not may_move(self, streams, start, end):
             return None
         period, stream = end.now - start.now, end.sent - start.sent
         flows, sends = self.flows[streams.flows], stream > 0
@@ -206,33 +217,8 @@ class Skipper(Engine):
         if times * period < WORTH * streams.period:
             return None
         numbers, paused = times * (end.issued - start.issued), times * (end.paused - start.paused)
-        return view, Shift(times * period, times * stream, numbers, paused), times * (end.worked - start.worked)
-
-    def _steady(self, streams: Streams, first: Glance, middle: Glance, last: Glance) -> bool:
-        """Whether each stream moves as much in the second window as in the first, and no queue changes.
-
-        Where pauses or a congestion control share out the wires, shares drift over far more than two windows.
-        """
-        if self.sim[k.CONTROLLED] or (last.paused != first.paused).any() or not self._may_move(streams, first, last):
-            return False
-        payload = self.flows[streams.flows, k.FULL_PAYLOAD]
-        for column, packets in (("sent", 4 * SWAY_PACKETS), ("received", SWAY_PACKETS)):
-            early = getattr(middle, column) - getattr(first, column)
-            late = getattr(last, column) - getattr(middle, column)
-            if (abs(late - early) > np.maximum(packets * payload, SWAY * early)).any() or (late < LEFT * payload).any():
-                return False
-        size = int(streams.sizes.max())
-        if (abs(last.queued - first.queued) > SWAY_PACKETS * size).any():
-            return False
-        return self._kept_busy(streams, last.sent - first.sent, last.now - first.now)
-
-    def _kept_busy(self, streams: Streams, sent: Ints, ticks: int) -> bool:
-        """Whether each stream crosses a link that is busy all the time: what waits for credit shares it by chance."""
-        which, link = streams.there
-        packets = sent // self.flows[streams.flows, k.FULL_PAYLOAD]
-        spent = packets[which] * lasts(self, streams.sizes[which], link)
-        full = np.bincount(link, spent, len(self.links)) > BUSY * ticks
-        return bool((np.bincount(which, full[link], len(packets)) > 0).all())
+        shift = self._shift(streams, times * period, times * stream, numbers, paused)
+        return view, shift, times * (end.worked - start.worked)
 
     def _at_rates(
         self, streams: Streams, first: tuple[Glance, View], last: tuple[Glance, View], until: int
@@ -251,7 +237,12 @@ class Skipper(Engine):
         unit, share = flows[:, k.FULL_PAYLOAD] * packets_per_ack(self, streams.flows), ticks / took
         stream = (rate * ticks).astype(np.int64) // unit * unit
         numbers, unpaused = int(share * (end.issued - start.issued)), np.zeros_like(end.paused)
-        return view, Shift(ticks, stream, numbers, unpaused), share * (end.worked - start.worked)
+        return view, self._shift(streams, ticks, stream, numbers, unpaused), share * (end.worked - start.worked)
+
+    def _shift(self, streams: Streams, ticks: int, stream: Ints, numbers: int, paused: Ints) -> Shift:
+        """Full packets alone."""
+        full = stream // self.flows[streams.flows, k.FULL_PAYLOAD]
+        return Shift(ticks, stream, numbers, paused, full, np.zeros_like(full))
 
     def _room(self, view: View, until: int) -> int:
         """Ticks up to what moves with no stream, and to the end of this run."""
@@ -266,11 +257,6 @@ class Skipper(Engine):
         work.spent = spent + max(0.0, work.spent - spent - saved)
         self._window = WINDOW
         return view.now + shift.ticks
-
-
-def _same(before: Sequence[Table], after: Sequence[Table]) -> bool:
-    """Whether all is equal."""
-    return all(map(np.array_equal, before, after))
 
 
 def engine_for(settings: Settings) -> type[Engine]:

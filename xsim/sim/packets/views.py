@@ -60,6 +60,7 @@ class View:
         foreign: Whether something is under way that is no packet of the streams, nor known.
         relative: All of it, relative to the instant and to the bytes sent so far.
         arriving: Per stream the first byte of its next packet to arrive, and when; -1 if none is on its last link.
+        paused: Columns of links that pauses add to.
     """
 
     now: int
@@ -70,6 +71,7 @@ class View:
     foreign: bool
     relative: tuple[Table, ...]
     arriving: Ints
+    paused: Ints
 
 
 def _kinds(chosen: tuple[int, ...]) -> NDArray[np.bool_]:
@@ -106,8 +108,8 @@ def _columns(table: Ints, columns: Ints) -> Ints:
     return found
 
 
-def look(engine: Engine, streams: Streams, now: int) -> View:
-    """The state after all events up to ``now``."""
+def look(engine: Engine, streams: Streams, now: int, *, starts: bool = False) -> View:
+    """The state after all events up to ``now``; of streams that are to begin anew, their ``starts`` move too."""
     from xsim.sim.kernels.packet_skip import pending, promised, queued
 
     rows, links, flows, sim = engine.rows, engine.links, engine.flows, engine.sim
@@ -121,7 +123,8 @@ def look(engine: Engine, streams: Streams, now: int) -> View:
     ours[streams.flows] = True
     kind = rows[events, k.KIND] & k.KINDS
     port = OF_PORT[kind]
-    moves = PACKET[kind] | port | (kind == k.RETRY) & ours[np.where(port, 0, rows[events, k.FLOW])]
+    own = (kind == k.RETRY) | (starts & (kind == k.START))
+    moves = PACKET[kind] | port | own & ours[np.where(port, 0, rows[events, k.FLOW])]
     events, fixed = events[moves], events[~moves]
     carried = np.concatenate((events, waiting))
     carried = carried[~OF_PORT[rows[carried, k.KIND] & k.KINDS]]
@@ -135,6 +138,7 @@ def look(engine: Engine, streams: Streams, now: int) -> View:
         foreign=bool(odd.any() or not ours[rows[carried, k.FLOW]].all()),
         relative=_relative(engine, now, events, owed, (waiting, where)),
         arriving=_arriving(engine, streams, events),
+        paused=_columns(links, LINK_PAUSED),
     )
 
 
