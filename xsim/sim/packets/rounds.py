@@ -139,7 +139,7 @@ def _alike(engine: Engine, before: Lap, after: Lap, rounds: int) -> bool:
     if (flows[:, k.CYCLE_LEN] < 2).any() or after.logged - before.logged != rounds * len(rows):
         return False
     off = after.received - before.received - sum(carried(engine.flows, rows, before.done + n) for n in range(rounds))
-    ticks, per_byte = after.now - before.now, 8 * engine.sim[k.SCALE] / flows[:, k.FLOW_RATE]
+    ticks, per_byte = after.now - before.now, 8 * engine.sim[k.SCALE] / np.maximum(1, flows[:, k.FLOW_RATE])
     return bool((packets_per_ack(engine, rows) == 1).all() and (abs(off) * per_byte <= SWAY * ticks).all())
 
 
