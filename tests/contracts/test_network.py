@@ -14,8 +14,13 @@ from tests.sim.traffic import Timetable, fabric_of, play, point_to_point, same_s
 from xsim.fabric.transfers import concatenate, line
 from xsim.families import members
 from xsim.sim.contracts import NetworkBackend
+from xsim.sim.network.flow import Flow
 
-EACH = pytest.mark.parametrize("backend", [pytest.param(cls(), id=name) for name, cls in members("network")])
+MEMBERS = [pytest.param(cls(), id=name) for name, cls in members("network")]
+EACH = pytest.mark.parametrize("backend", MEMBERS)
+EACH_AND_STORED = pytest.mark.parametrize(
+    "backend", [*MEMBERS, pytest.param(Flow(payload_bytes=1000), id="flow-with-packets")]
+)
 
 EXACT = ("analytic", "flow")
 
@@ -35,7 +40,7 @@ def test_alone_a_transfer_takes_latency_and_size_over_bandwidth(
         assert took_ps == bound_ps
 
 
-@EACH
+@EACH_AND_STORED
 @given(timetables())
 def test_every_party_is_done_once_and_not_before_its_release(backend: NetworkBackend, timetable: Timetable) -> None:
     found, _ = play(backend.open(timetable.fabric, 0), timetable)
@@ -46,7 +51,7 @@ def test_every_party_is_done_once_and_not_before_its_release(backend: NetworkBac
     assert [at_ps for _, _, at_ps in found] == sorted(at_ps for _, _, at_ps in found)
 
 
-@EACH
+@EACH_AND_STORED
 @given(timetable=timetables(), asked_ps=st.lists(st.integers(0, 15_000), max_size=12))
 def test_the_same_input_gives_the_same_output_however_often_one_asks(
     backend: NetworkBackend, timetable: Timetable, asked_ps: list[int]
@@ -97,7 +102,7 @@ def test_bytes_are_conserved(backend: NetworkBackend, timetable: Timetable) -> N
     assert np.array_equal(stats.link_bytes, expected)
 
 
-@EACH
+@EACH_AND_STORED
 @given(timetables())
 def test_solo_is_a_run_with_all_parties_together_and_leaves_no_trace(
     backend: NetworkBackend, timetable: Timetable
@@ -115,7 +120,7 @@ def test_solo_is_a_run_with_all_parties_together_and_leaves_no_trace(
     assert np.array_equal(network.stats().flows.counts, 2 * stats.flows.counts)
 
 
-@EACH
+@EACH_AND_STORED
 @given(sends=st.lists(st.tuples(st.integers(1, 5000), st.integers(0, 4000)), min_size=1, max_size=5))
 def test_on_one_shared_link_more_traffic_helps_nobody(backend: NetworkBackend, sends: list[tuple[int, int]]) -> None:
     fabric = fabric_of([1e12, 1e12], [7, 7], {(0, 1): (0,), (1, 0): (1,)}, 2)
