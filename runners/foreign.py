@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "Listed", "Wires", "named", "read_flows", "read_topology"]
 
 FORMATS = ("plain", "hpcc", "htsim")  # of flows
+TREE_KEYS = ("nodes", "tiers", "podsize", "tier")  # that may begin a topology of htsim, and a list of flows
+LIST_KEYS = ("nodes", "connections", "triggers", "failures", "trigger", "failure")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +55,7 @@ def read_topology(path: Path, failures: tuple[Failure, ...]) -> Wires:
     """
     text, name = _text("topology", path), path.name
     first = _first_line(text)
-    words, key = len(first.split()), re.match("[A-Za-z]", first)
+    words, key = len(first.split()), _begins(first, TREE_KEYS)
     if failures and not key:
         problem = "the flows say which links of an htsim topology are out of order, and it is none"
         raise SpecError("topology", str(path), problem, "give a .topo file, or leave the failures out")
@@ -62,12 +64,12 @@ def read_topology(path: Path, failures: tuple[Failure, ...]) -> Wires:
             from xsim.interop.htsim_topology import read_topology as read_tree
 
             return Wires(read_tree(text, name).graph(failures))
-        if words == 6:
+        if words == 6 and re.match("[0-9]", first):
             from xsim.interop.simai import read_topology as read_servers
 
             servers = read_servers(text, name)
             return Wires(servers.graph, servers.nvswitches)
-        if words == 3:
+        if words == 3 and re.match("[0-9]", first):
             from xsim.interop.hpcc import read_topology as read_graph
 
             return Wires(read_graph(text, name))
@@ -99,12 +101,17 @@ def read_flows(path: Path, chosen: str | None) -> Listed:
 
 
 def _kind(first: str, name: str) -> str:
-    if re.match("[A-Za-z]", first):
+    words = len(first.split())
+    if _begins(first, LIST_KEYS):
         return "htsim"
-    if len(first.split()) in (1, 6):
-        return "hpcc" if len(first.split()) == 1 else "plain"
-    fix = f"begin with a number alone (hpcc), six (plain) or Nodes (htsim), or give format={'|'.join(FORMATS)}"
+    if re.match("[0-9]", first) and words in (1, 6, 7):
+        return "hpcc" if words == 1 else "plain"
+    fix = f"begin with a number alone (hpcc), six or seven (plain) or Nodes (htsim), or give format={'|'.join(FORMATS)}"
     raise SpecError(f"{name} line 1", first, "no list of flows begins like this", fix)
+
+
+def _begins(first: str, keys: tuple[str, ...]) -> bool:
+    return first.partition(" ")[0].partition("\t")[0].lower() in keys
 
 
 def _text(key: str, path: Path) -> str:

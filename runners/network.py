@@ -77,6 +77,13 @@ def _check_lossless(options: Options, graph: Graph) -> None:
             raise SpecError("topology", options.topology.name, problem, "set its error to 0, or use network=packet")
 
 
+def _check_one_class(options: Options, flows: FlowList) -> None:
+    classes = np.unique(flows.classes)
+    if len(classes) > 1:
+        problem = f"flows are of the classes {', '.join(map(str, classes))}, and this network serves all alike"
+        raise SpecError("flows", options.flows.name, problem, "write one class for all, or use network=packet")
+
+
 def _replayed(options: Options) -> tuple[Graph, FlowList, Times, float]:
     """What was read, how it went, and the seconds in which ways were found and all was simulated."""
     from runners.foreign import named, read_flows, read_topology
@@ -98,6 +105,7 @@ def _replayed(options: Options) -> tuple[Graph, FlowList, Times, float]:
         found = _packet_by_packet(options.model, wires, packets)
     else:
         _check_lossless(options, wires.graph)
+        _check_one_class(options, flows)
         started_s += warm(options.model)
         found = _transfer_by_transfer(options, options.model, wires.graph, flows, there)
     return wires.graph, flows, found, time.perf_counter() - started_s

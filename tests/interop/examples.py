@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from xsim.fabric.flows import PORT, FlowList, rows_in_csr
+from xsim.fabric.flows import CLASS, MOST_CLASS, PORT, FlowList, rows_in_csr
 from xsim.fabric.graph import Cable, Graph
 
 __all__ = ["barriers", "chains", "columns", "crossed", "graphs", "parts"]
@@ -23,7 +23,7 @@ def parts(graph: Graph) -> tuple[object, ...]:
 
 def columns(flows: FlowList) -> tuple[object, ...]:
     """What makes two lists the same."""
-    arrays = (flows.number, flows.src, flows.dst, flows.size_bytes, flows.start_ps, flows.port)
+    arrays = (flows.number, flows.src, flows.dst, flows.size_bytes, flows.start_ps, flows.port, flows.classes)
     return (*(own.tolist() for own in (*arrays, flows.after_ptr, flows.after)), flows.awaited)
 
 
@@ -73,7 +73,10 @@ def _flows(draw: st.DrawFn, hosts: int, after: list[tuple[int, ...]]) -> FlowLis
     starts = [draw(st.one_of(st.just(0), st.integers(0, 10**15))) for _ in after]
     table = np.array([*zip(numbers, *zip(*ends, strict=True), sizes, starts, strict=True)] if count else [])
     number, src, dst, size_bytes, start_ps = table.astype(np.int64).reshape(-1, 5).T
-    return FlowList(number, src, dst, size_bytes, start_ps, np.full(count, PORT), *rows_in_csr(after))
+    usual = draw(st.booleans())
+    classes = np.array([CLASS if usual else draw(st.integers(0, MOST_CLASS)) for _ in after], dtype=np.int64)
+    port = np.full(count, PORT)
+    return FlowList(number, src, dst, size_bytes, start_ps, port, *rows_in_csr(after), classes=classes)
 
 
 def crossed(graph: Graph, links: list[int], start: int) -> int:

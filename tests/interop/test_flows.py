@@ -61,6 +61,17 @@ def test_the_plain_form() -> None:
     assert (flows.src.tolist(), flows.dst.tolist()) == ([0, 1, 3], [1, 2, 0])
     assert flows.start_ps.tolist() == [0, 500, 1_000_000]
     assert flows.size_bytes.tolist() == [125000, 125000, 9]
+    assert flows.classes.tolist() == [3, 3, 3]
+
+
+def test_every_format_says_to_which_class_a_flow_belongs() -> None:
+    """As a seventh word, as ``pg`` and as ``prio``; what says nothing is in class 3."""
+    classes = (
+        plain.read_flows(PLAIN.replace("0.5 1", "0.5 1 0")).classes.tolist(),
+        hpcc.read_flows(HPCC.replace("3 1 3", "3 1 7")).classes.tolist(),
+        htsim.read_matrix(MATRIX.replace("size 300", "prio 0 size 300")).flows.classes.tolist(),
+    )
+    assert classes == ([3, 0, 3], [3, 7], [3, 3, 0, 3, 3])
 
 
 def test_a_flow_file_of_hpcc() -> None:
@@ -97,7 +108,9 @@ def test_what_is_written_for_hpcc_is_the_same_by_start(flows: FlowList) -> None:
     count = len(flows)
     free = replace(flows, after_ptr=np.zeros(count + 1, dtype=np.int64), after=np.zeros(0, dtype=np.int64))
     order = np.argsort(flows.start_ps, kind="stable")
-    ordered = {name: getattr(flows, name)[order] for name in ("src", "dst", "size_bytes", "start_ps", "port")}
+    ordered = {
+        name: getattr(flows, name)[order] for name in ("src", "dst", "size_bytes", "start_ps", "port", "classes")
+    }
 
     found = hpcc.read_flows(hpcc.write_flows(free))
 
@@ -120,7 +133,12 @@ def test_what_is_written_for_htsim_reads_the_same(flows: FlowList, failures: lis
 @pytest.mark.parametrize(
     ("text", "old", "new", "message"),
     [
-        (PLAIN, "125000 0 -1", "125000 0", "ring line 2 = '1 0 1 125000 0': a flow is six words; write id src dst"),
+        (
+            PLAIN,
+            "125000 0 -1",
+            "125000 0",
+            "ring line 2 = '1 0 1 125000 0': a flow is six words, or seven;",
+        ),
         (PLAIN, "125000 0 -1", "125e3 0 -1", "ring line 2 = 125e3: bytes is a whole number; write digits only"),
         (
             PLAIN,
@@ -151,7 +169,7 @@ def test_what_is_written_for_htsim_reads_the_same(flows: FlowList, failures: lis
         (HPCC, "2\n", "0\n", "ring line 1 = '0': 2 lines follow; write how many flows there are"),
         (HPCC, "2\n", "5\n", "ring line 1 = '5': 2 lines follow; write how many flows there are"),
         (HPCC, "2\n", "2 flows\n", "ring line 1 = 2 flows: the first line is the number of flows; write it alone"),
-        (HPCC, "3 100", "2 100", "ring line 2 = '2': pg, the one traffic class there is, lies between 3 and 3"),
+        (HPCC, "3 100", "8 100", "ring line 2 = '8': pg, the traffic class, lies between 0 and 7"),
         (HPCC, "2.000000001", "1.9", "ring line 3 = '1.9': it starts before the flow above it; sort the flows"),
         (MATRIX, "Connections 5", "Connections 4", "ring Connections = 4: there are 5; write Connections 5"),
         (MATRIX, "Nodes 4\n", "", "ring Nodes = None: it is missing; write Nodes and how many hosts there are"),
@@ -159,7 +177,7 @@ def test_what_is_written_for_htsim_reads_the_same(flows: FlowList, failures: lis
         (MATRIX, "Failures 1\n", "Failures 1\nFailures 1\n", "ring line 5 = 'Failures 1': the head has each word once"),
         (MATRIX, "0->1 id 3", "0 -> 1 id 3", "ring line 5 = '0': a connection begins with its ends; write src->dst"),
         (MATRIX, "id 4", "id 3", "ring line 6 = 3: a connection with this id is there; give each its own"),
-        (MATRIX, "size 300", "size 300 prio 2", "ring line 7 = 'prio': flows have no priorities and no addons here"),
+        (MATRIX, "size 300", "size 300 prio 8", "ring line 7 = '8': prio lies between 0 and 7"),
         (MATRIX, "size 300", "size 300 size 3", "ring line 7 = 'size': it is there twice; write each of id, start"),
         (MATRIX, "size 300", "bytes 300", "ring line 7 = 'bytes': a connection has no such word; write each of id"),
         (MATRIX, " size 300", "", "ring line 7 = '3->2 id 6 start 0 send_done_trigger 2': its size is missing"),

@@ -272,6 +272,12 @@ def test_a_long_replay_says_how_far_it_is(
             ["topology=net", "flows=matrix"],
             "error: topology = 'net': the flows say which links of an htsim topology are",
         ),
+        (["topology=words", "flows=ring"], "error: words line 1 = 'Dear reader,': no topology begins like this; begin"),
+        (["topology=net", "flows=words"], "error: words line 1 = 'Dear reader,': no list of flows begins like this;"),
+        (
+            ["topology=net", "flows=classes", "network=flow"],
+            "error: flows = 'classes': flows are of the classes 1, 3, and this network serves all alike; write one",
+        ),
         (["topology=net", "flows=ring", "format=hpcc"], "error: ring line 1 = '1 0 1 100000 0 -1': the first line is"),
         (["topology=net", "flows=ring", "format=ns3"], "error: format = 'ns3': there is no such option; choose one of"),
         (["topology=net", "flows=loop"], "error: loop flow 1 after = 2: it waits for its own end"),
@@ -383,6 +389,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
     files["lossy"] = STAR.replace("1000ns 0", "1000ns 0.5")
     files |= {"tree": TREE, "barrier": f"Nodes 4\nConnections 3\nTriggers 1\n{barrier}"}
     files |= {"received": MATRIX.replace("send_done", "recv_done")}
+    files |= {"words": "Dear reader,\nthis is a letter.\n", "classes": RING.replace("-1", "-1 1")}
     files |= {"loop": "1 0 1 1 0 2\n2 1 0 1 0 1\n", "far": RING + "4 0 9 1 0 -1\n"}
     for name, text in files.items():
         (tmp_path / name).write_text(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal
 
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from xsim.errors import SpecError
 
-__all__ = ["PORT", "FlowList", "rows_in_csr"]
+__all__ = ["CLASS", "MOST_CLASS", "PORT", "FlowList", "rows_in_csr"]
 
 Ints = NDArray[np.int64]
 
+CLASS, MOST_CLASS = 3, 7  # the traffic class of a flow that names none, and the last there is
 PORT = 100  # the destination port of a flow that names none; that of the reference's flow files
 
 
@@ -32,6 +33,7 @@ class FlowList:
         after_ptr, after: Rows of the flows that each waits for, in CSR form; ``after_ptr`` has N + 1 entries.
         awaited: At which end a flow is complete for those that wait for it: when the sender has its last
             acknowledgement, or the receiver its last byte.
+        classes: Traffic class, 0 to 7; if none is given, that of flows that name none.
 
     Raises:
         SpecError: A flow has one vertex as both of its ends, or waits for its own end.
@@ -46,8 +48,11 @@ class FlowList:
     after_ptr: Ints
     after: Ints
     awaited: Literal["sender", "receiver"] = "sender"
+    classes: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
+        if not len(self.classes):
+            object.__setattr__(self, "classes", np.full(len(self.number), CLASS))
         for row in np.flatnonzero(self.src == self.dst)[:1].tolist():
             raise SpecError(
                 f"flow {self.number[row]}", f"{self.src[row]} -> {self.dst[row]}", "it ends where it begins", "name two"

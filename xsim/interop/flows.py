@@ -1,7 +1,8 @@
 """The plain form of flows: a line ``id src dst bytes start_ns dep`` per flow.
 
 ``dep`` is the id of the flow whose end at its sender starts this one, ``start_ns`` later, or -1: it starts at
-``start_ns``. What follows a ``#`` is a comment.
+``start_ns``. A seventh word is its traffic class, 0 to 7, as in files of HPCC; without it, that is 3. What follows a
+``#`` is a comment.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from xsim.errors import SpecError
-from xsim.fabric.flows import PORT, FlowList, rows_in_csr
+from xsim.fabric.flows import CLASS, MOST_CLASS, PORT, FlowList, rows_in_csr
 from xsim.interop.words import MOST_BYTES, MOST_VERTICES, Line, column, column_ps, lines
 
 __all__ = ["read_flows", "write_flows"]
@@ -19,11 +20,12 @@ _PS_PER_NS = 1000
 
 def read_flows(text: str, name: str = "flows") -> FlowList:
     """The flows of a file; ``name`` is that of the file, for messages. Raises SpecError."""
-    table = [*lines(text, name, comment="#")]
-    for line in table:
-        if len(line.words) != 6:
-            fix = "write id src dst bytes start_ns dep"
-            raise SpecError(line.at, " ".join(line.words), "a flow is six words", fix)
+    table = []
+    for line in lines(text, name, comment="#"):
+        if len(line.words) not in (6, 7):
+            fix = "write id src dst bytes start_ns dep, and priority if it has one"
+            raise SpecError(line.at, " ".join(line.words), "a flow is six words, or seven", fix)
+        table.append(Line(line.at, [*line.words, str(CLASS)][:7]))
     number, row_of = column(table, 0, "id"), dict[int, int]()
     for row, own in enumerate(number.tolist()):
         if own in row_of:
@@ -40,6 +42,7 @@ def read_flows(text: str, name: str = "flows") -> FlowList:
         port=np.full(len(table), PORT),
         after_ptr=after_ptr,
         after=after,
+        classes=column(table, 6, "priority", 0, MOST_CLASS),
     )
 
 
@@ -59,7 +62,7 @@ def write_flows(flows: FlowList) -> str:
     """
     if flows.awaited != "sender" and len(flows.after):
         raise SpecError("flows", flows.awaited, "in this format flows wait for the end at the sender", "write .cm")
-    rows = []
+    rows, several = [], bool(np.any(flows.classes != CLASS))
     for row in range(len(flows)):
         who, before = f"flow {flows.number[row]}", flows.awaits(row)
         if len(before) > 1:
@@ -68,7 +71,9 @@ def write_flows(flows: FlowList) -> str:
             raise SpecError(who, int(flows.port[row]), f"in this format all ports are {PORT}", "write the form of HPCC")
         dep = flows.number[before[0]] if len(before) else -1
         start = _ns_text(int(flows.start_ps[row]))
-        rows.append(f"{flows.number[row]} {flows.src[row]} {flows.dst[row]} {flows.size_bytes[row]} {start} {dep}\n")
+        words = [flows.number[row], flows.src[row], flows.dst[row], flows.size_bytes[row], start, dep]
+        words += [flows.classes[row]] if several else []
+        rows.append(" ".join(map(str, words)) + "\n")
     return "".join(rows)
 
 

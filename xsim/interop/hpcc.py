@@ -4,7 +4,7 @@ A topology is words, however they stand in lines: ``node_num switch_num link_num
 ``a b rate delay error`` per link: ``0 16 100Gbps 1000ns 0``. Vertices that are no switches are hosts.
 
 A flow file has the number of flows in its first line, then a line ``src dst pg dport bytes start_seconds`` per flow, by
-ascending start.
+ascending start; ``pg`` is its traffic class.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 from xsim.errors import SpecError
-from xsim.fabric.flows import FlowList
+from xsim.fabric.flows import MOST_CLASS, FlowList
 from xsim.fabric.graph import Graph
 from xsim.interop.cables import cable_lines, parsed
 from xsim.interop.words import MOST_BYTES, MOST_VERTICES, column, column_ps, integer, lines
 from xsim.units import PS_PER_S
 
 __all__ = ["read_flows", "read_topology", "write_flows", "write_topology"]
-
-_CLASS = 3  # the one traffic class of its configurations, "pg"
 
 
 def read_topology(text: str, name: str = "topology") -> Graph:
@@ -53,7 +51,6 @@ def read_flows(text: str, name: str = "flows") -> FlowList:
         if len(line.words) != 6:
             shown = " ".join(line.words)
             raise SpecError(line.at, shown, "a flow is six words", "write src dst pg dport bytes start_seconds")
-    column(table, 2, "pg, the one traffic class there is,", _CLASS, _CLASS)
     start_ps = column_ps(table, 5, "the start", PS_PER_S)
     for row in np.flatnonzero(np.diff(start_ps) < 0)[:1].tolist():
         late = table[row + 1]
@@ -67,6 +64,7 @@ def read_flows(text: str, name: str = "flows") -> FlowList:
         port=column(table, 3, "dport", 0, 2**16 - 1),
         after_ptr=np.zeros(count + 1, dtype=np.int64),
         after=np.zeros(0, dtype=np.int64),
+        classes=column(table, 2, "pg, the traffic class,", 0, MOST_CLASS),
     )
 
 
@@ -79,11 +77,11 @@ def write_flows(flows: FlowList) -> str:
     for row in np.flatnonzero(np.diff(flows.after_ptr))[:1].tolist():
         problem = "a flow file of HPCC cannot say that a flow waits for another"
         raise SpecError(f"flow {flows.number[row]}", "after", problem, "write another format, or leave it out")
-    columns = (flows.src, flows.dst, flows.port, flows.size_bytes, flows.start_ps)
+    columns = (flows.src, flows.dst, flows.classes, flows.port, flows.size_bytes, flows.start_ps)
     rows = np.stack(columns, axis=1)[np.argsort(flows.start_ps, kind="stable")]
     return "\n".join([f"{len(flows)}", *(_line(*row) for row in rows.tolist()), ""])
 
 
-def _line(src: int, dst: int, port: int, size_bytes: int, start_ps: int) -> str:
+def _line(src: int, dst: int, traffic_class: int, port: int, size_bytes: int, start_ps: int) -> str:
     seconds, rest_ps = divmod(start_ps, PS_PER_S)
-    return f"{src} {dst} {_CLASS} {port} {size_bytes} {seconds}.{rest_ps:012}"
+    return f"{src} {dst} {traffic_class} {port} {size_bytes} {seconds}.{rest_ps:012}"

@@ -19,7 +19,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from xsim.errors import SpecError
-from xsim.fabric.flows import PORT, FlowList, rows_in_csr
+from xsim.fabric.flows import CLASS, MOST_CLASS, PORT, FlowList, rows_in_csr
 from xsim.interop.htsim_triggers import Connection, Trigger, started_after, triggers_of
 from xsim.interop.words import LARGEST, MOST_BYTES, MOST_VERTICES, Line, integer, lines
 
@@ -30,9 +30,10 @@ Tier = Literal["TOR", "AGG", "CORE"]
 _ENDS = re.compile(r"([0-9]{1,9})->([0-9]{1,9})").fullmatch
 _LARGEST_SIZE = 2**31 - 1  # sizes are 32-bit integers there
 _HEADS = ("nodes", "connections", "triggers", "failures")
-_KEYS = {"id": "ident", "start": "start_ps", "trigger": "trigger", "size": "size_bytes"}
+_KEYS = {"id": "ident", "start": "start_ps", "trigger": "trigger", "size": "size_bytes", "prio": "traffic_class"}
 _FIRES = {"send_done_trigger": "at_sender", "recv_done_trigger": "at_receiver"}
-_UNSAID = ("prio", "addon")  # htsim knows them; flows have neither here
+_UNSAID = ("addon",)  # htsim knows it
+_HIGHEST = {"size": MOST_BYTES, "prio": MOST_CLASS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ def read_matrix(text: str, name: str = "flows") -> Matrix:
     A connection without an id has its place among the connections, counted from 1, as its number.
 
     Raises:
-        SpecError: A line cannot be read, or says what flows cannot: priorities, a trigger that depends on which of
-            several flows ends first.
+        SpecError: A line cannot be read, or says what flows cannot: addons, a trigger that depends on which of several
+            flows ends first.
     """
     heads: dict[str, int] = {}
     connections: list[Connection] = []
@@ -131,15 +132,14 @@ def _connection(line: Line, place: int) -> Connection:
     seen: set[str] = set()
     for word in words:
         if word in _UNSAID:
-            raise SpecError(line.at, word, "flows have no priorities and no addons here", "leave it out")
+            raise SpecError(line.at, word, "flows have no addons here", "leave it out")
         field = (_KEYS | _FIRES).get(word)
         if field is None or word in seen:
             problem = "it is there twice" if field else "a connection has no such word"
             raise SpecError(line.at, word, problem, f"write each of {', '.join(_KEYS | _FIRES)} once")
         seen.add(word)
-        low = 0 if word in ("start", "size") else 1
-        high = MOST_BYTES if word == "size" else LARGEST
-        given[field] = integer(line.at, next(words, ""), word, low, high)
+        low = 0 if word in ("start", "size", "prio") else 1
+        given[field] = integer(line.at, next(words, ""), word, low, _HIGHEST.get(word, LARGEST))
     if ("start" in seen) == ("trigger" in seen):
         raise SpecError(line.at, " ".join(line.words), "it has to start in one way", "write start PS or trigger K")
     if "size" not in seen:
@@ -157,10 +157,10 @@ def _flows(connections: list[Connection], triggers: dict[int, Trigger], nodes: i
             raise SpecError(x.at, f"{x.src}->{x.dst}", f"there are {nodes} nodes", f"write numbers below {nodes}")
     awaited, after = started_after(connections, triggers)
     after_ptr, rows = rows_in_csr(after)
-    table = np.array([(x.ident, x.src, x.dst, x.size_bytes, x.start_ps) for x in connections], dtype=np.int64)
-    number, src, dst, size_bytes, start_ps = table.reshape(-1, 5).T
+    rows_of = [(x.ident, x.src, x.dst, x.size_bytes, x.start_ps, x.traffic_class) for x in connections]
+    number, src, dst, size_bytes, start_ps, classes = np.array(rows_of, dtype=np.int64).reshape(-1, 6).T
     ports = np.full(len(connections), PORT)
-    return FlowList(number, src, dst, size_bytes, start_ps, ports, after_ptr, rows, awaited)
+    return FlowList(number, src, dst, size_bytes, start_ps, ports, after_ptr, rows, awaited, classes)
 
 
 def write_matrix(matrix: Matrix) -> str:
@@ -183,7 +183,8 @@ def write_matrix(matrix: Matrix) -> str:
         start = f"trigger {trigger}" if trigger else f"start {flows.start_ps[row]}"
         end = f" {done} {fires[row]}" if row in fires else ""
         ends = f"{flows.src[row]}->{flows.dst[row]}"
-        rows.append(f"{ends} id {flows.number[row]} {start} size {flows.size_bytes[row]}{end}")
+        prio = f" prio {flows.classes[row]}" if flows.classes[row] != CLASS else ""
+        rows.append(f"{ends} id {flows.number[row]} {start} size {flows.size_bytes[row]}{end}{prio}")
     return "\n".join([*head, *rows, *_trigger_lines(barriers), *_failure_lines(matrix.failures), ""])
 
 

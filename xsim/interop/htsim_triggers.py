@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xsim.errors import SpecError
-from xsim.fabric.flows import FlowList
+from xsim.fabric.flows import CLASS, FlowList
 
 __all__ = ["Connection", "Trigger", "started_after", "triggers_of"]
 
@@ -28,6 +28,7 @@ class Connection:
     ident: int
     size_bytes: int
     start_ps: int = 0
+    traffic_class: int = CLASS
     trigger: int = 0
     at_sender: int = 0
     at_receiver: int = 0

@@ -114,7 +114,8 @@ def as_packets(flows: FlowList, there: Paths, back: Paths) -> Flows:
     after = np.full(len(flows), -1)
     after[waits > 0] = flows.after
     columns = (flows.src, flows.dst, flows.size_bytes, flows.start_ps, after)
-    return Flows(*columns, there.ptr, there.links, back.ptr, back.links, number=flows.number)
+    paths = (there.ptr, there.links, back.ptr, back.links)
+    return Flows(*columns, *paths, number=flows.number, classes=flows.classes)
 
 
 def _fabric(graph: Graph, flows: FlowList, paths: Paths) -> Fabric:

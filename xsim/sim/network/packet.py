@@ -10,6 +10,7 @@ from typing import Literal
 
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
+from xsim.fabric.flows import CLASS, MOST_CLASS
 from xsim.fabric.transfers import TransferGraph
 from xsim.families import build, names
 from xsim.sim.asked import check_time
@@ -18,7 +19,7 @@ from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS
 from xsim.sim.packets.alone import Alone
 from xsim.sim.packets.fabric_wires import wires_of_fabric
 from xsim.sim.packets.instances import Instances
-from xsim.sim.packets.settings import MOST_CLASS, USUAL_CLASS, Settings
+from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.wires import Wires
 from xsim.sim.traffic.compiled import Compiled, Compiler
 from xsim.sim.traffic.ledger import Ledger
@@ -82,10 +83,10 @@ class Packet:
     flow_control: Literal["pause", "credit", "none"] = "pause"
     credit_bytes: int | None = None
     retry_ps: int = 500_000_000
-    collective_class: int = USUAL_CLASS
-    hand_over_class: int = USUAL_CLASS
-    sync_class: int = USUAL_CLASS
-    background_class: int = USUAL_CLASS
+    collective_class: int = CLASS
+    hand_over_class: int = CLASS
+    sync_class: int = CLASS
+    background_class: int = CLASS
     class_order: Literal["round_robin", "strict"] = "round_robin"
     ack_priority: bool = False
     buffer_bytes: int = 33_554_432  # 32 MiB

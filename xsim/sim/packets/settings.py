@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from xsim.errors import SpecError
+from xsim.fabric.flows import CLASS, MOST_CLASS
 from xsim.sim.congestion.hpcc import Hpcc
 from xsim.sim.congestion.none import Uncontrolled
 from xsim.sim.contracts import CongestionControl
@@ -21,7 +22,6 @@ ROUTINGS = ("hash", "round_robin", "rail", "spray", "adaptive")
 REPLY_SAVES_BYTES = 2  # an acknowledgement's header is so much shorter than that of data
 MOST_AHEAD = 4096  # packets, two bits each of every flow that sends so many
 MOST = 1 << 50
-USUAL_CLASS, MOST_CLASS = 3, 7
 OF_PACKETS = ("header_bytes", "scale_up_header_bytes", "ack_bytes", "pfc_bytes", "headroom", "headroom_packets")
 LIMITED = (
     *OF_PACKETS,
@@ -108,7 +108,7 @@ class Settings:
     window: Literal["auto", "none", "bdp", "follows", "path"] = "auto"
     routing: Literal["hash", "round_robin", "rail", "spray", "adaptive"] = "hash"
     receiver: Literal["auto", "in_order", "selective"] = "auto"
-    classes: tuple[int, ...] = (USUAL_CLASS,)
+    classes: tuple[int, ...] = (CLASS,)
     class_order: Literal["round_robin", "strict"] = "round_robin"
     ack_priority: bool = False
     nack_interval_ps: int = 500_000_000
@@ -193,7 +193,7 @@ class Settings:
         """The classes in their order, that of acknowledgements among them; there are others if one is exempt."""
         found = {*self.classes, *((0,) if self.ack_priority else ())}
         alone = self.class_order == "round_robin" and found == {0}
-        return tuple(sorted(found | {USUAL_CLASS} if alone else found))
+        return tuple(sorted(found | {CLASS} if alone else found))
 
     @property
     def exempts(self) -> bool:
