@@ -16,6 +16,7 @@ from xsim.units import parse_time
 
 if TYPE_CHECKING:
     from xsim.sim.contracts import NetworkBackend
+    from xsim.sim.marking import Marking
     from xsim.sim.packets.settings import Settings
 
 __all__ = ["KEYS", "Options", "epilog", "read_options"]
@@ -47,8 +48,8 @@ _OWN_KEYS = (  # of the settings, what other keys set
     "completion",
     "seed",
     "congestion",
-    "ecn",
     "sample_ps",
+    "classes",
 )
 _SET_BY = {"network.header_bytes": "header", "network.sample": "sample"}
 _NEEDED = ("topology", "flows")
@@ -133,9 +134,12 @@ def _pairs(words: Sequence[str]) -> Mapping[str, str]:
 
 
 def _settings(given: Mapping[str, str], payload_bytes: int, header_bytes: int, seed: int) -> Settings:
+    from xsim.fabric.flows import CLASS
     from xsim.sim.packets.settings import Settings
+    from xsim.sim.packets.unused import check_used
 
     options = _options(given)
+    ecn = options.pop("ecn", None)
     completion = given.get("completion", "sender")
     _one_of("completion", completion, ("sender", "receiver"))
     fixed = {field.name: field.default for field in fields(Settings) if field.name in _OWN_KEYS} | {
@@ -146,11 +150,27 @@ def _settings(given: Mapping[str, str], payload_bytes: int, header_bytes: int, s
         "congestion": build("congestion", {"name": given.get("congestion", "none"), **_dotted(given, "congestion")}),
         "seed": seed,
         "sample_ps": _sample_ps(given),
+        "classes": (CLASS,),
+        "ecn": None if ecn is None else _ecn(ecn),
     }
     try:
-        return filled(Settings, "network", PACKET, options, fixed)
+        found: Settings = filled(Settings, "network", PACKET, options, fixed)
     except SpecError as error:
         raise SpecError(_SET_BY.get(error.field, error.field), error.value, error.problem, error.fix) from None
+    try:
+        check_used(found, options if ecn is None else {**options, "ecn": ecn})
+    except SpecError as error:
+        raise error.under("network") from None
+    return found
+
+
+def _ecn(text: object) -> Mapping[int, Marking]:
+    from xsim.sim.marking import markings_of
+
+    try:
+        return markings_of(str(text))
+    except SpecError as error:
+        raise error.under("network") from None
 
 
 def _sample_ps(given: Mapping[str, str]) -> int | None:
@@ -233,6 +253,8 @@ def _check_out(options: Options) -> None:
         raise SpecError("out", shown, "it is a folder", "write the path of a file")
     if out.exists() and any(path.exists() and out.samefile(path) for path in (options.topology, options.flows)):
         raise SpecError("out", shown, "it is read too", "choose another file")
+    if out.suffix != ".csv":
+        raise SpecError("out", shown, "what is written there is CSV", "end its name with .csv; tables= writes Parquet")
     check_place("out", out.parent)
 
 

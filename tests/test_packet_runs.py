@@ -10,8 +10,11 @@ import pytest
 from tests.examples import TINY, load
 from xsim.errors import SpecError
 from xsim.experiment import Experiment, run
+from xsim.families import build
 from xsim.plan.planner.uniform import Uniform
 from xsim.sim.network.packet import Packet
+from xsim.sim.packets.instances import Instances
+from xsim.sim.traffic.compiled import Compiled
 from xsim.spec.cluster import ClusterSpec
 from xsim.spec.scenario import Scenario
 from xsim.tables import link_table, queue_table
@@ -46,3 +49,21 @@ def test_a_run_that_is_looked_at_is_the_same_run() -> None:
 def test_an_interval_needs_its_unit(sample: str, problem: str) -> None:
     with pytest.raises(SpecError, match=f"^sample = .*: {problem}"):
         Packet(sample=sample)
+
+
+def test_traffic_is_told_apart_by_what_it_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Collectives within stages, hand-overs, gradient syncs and the traffic of others, each in a class of its own."""
+    seen = set[int | None]()
+    opened = Instances.open
+
+    def noted(self: Instances, handle: int, compiled: Compiled, traffic_class: int | None = None) -> int:
+        seen.add(traffic_class)
+        return opened(self, handle, compiled, traffic_class)
+
+    monkeypatch.setattr(Instances, "open", noted)
+    others = build("background", {"name": "incast"})
+    network = Packet(sample="1 us", hand_over_class=4, sync_class=5, background_class=6, class_order="strict")
+    found = run(replace(EXPERIMENT, network=network, background=others))
+
+    assert seen == {3, 4, 5, 6}
+    assert found.metrics != run(replace(EXPERIMENT, network=Packet(sample="1 us"), background=others)).metrics

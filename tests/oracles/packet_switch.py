@@ -12,8 +12,6 @@ from tests.oracles.packet_values import CLASSES, PacketSettings
 __all__ = ["Switch", "SwitchQueue"]
 
 Ingress = tuple[int, int]  # a link, and a class
-RESUME_GAP_BYTES = 3072
-SHIFT = 3  # a port may hold an eighth of the free pool
 
 
 class SwitchQueue:
@@ -52,8 +50,8 @@ class SwitchQueue:
 class Switch:
     """Bytes are accounted to the link by which they came and their class, *ingress*: to its reserve first, then to the
     shared pool, and to its headroom once it holds more than its share of what is free in the pool. A pause frame goes
-    out when an ingress reaches that share or its headroom, a resume frame when the headroom is empty and the share 3072
-    bytes away.
+    out when an ingress reaches that share or its headroom, a resume frame when the headroom is empty and the share some
+    way off.
     """
 
     def __init__(
@@ -69,7 +67,9 @@ class Switch:
             for link, port in ports.items()
         }
         self._pool = settings.buffer_bytes - sum(self._headroom.values()) - settings.reserve_bytes * len(ports)
-        self._shift = {link ^ 1: _shift(port.bits_per_s, fastest_nic) for link, port in ports.items()}
+        self._shift = {
+            link ^ 1: _shift(port.bits_per_s, fastest_nic, settings.pause_shift) for link, port in ports.items()
+        }
         self._marking = {link: settings.marking_at(port.bits_per_s) for link, port in ports.items()}
         ingress = [(link, number) for link in self._headroom for number in range(CLASSES)]
         self._held = dict.fromkeys(ingress, 0)  # reserve and pool
@@ -169,7 +169,7 @@ class Switch:
         if not self._pausing[ingress] or self._over[ingress]:
             return False
         above = self._above_reserve(ingress)
-        return above == 0 or above + RESUME_GAP_BYTES <= self._share(ingress)
+        return above == 0 or above + self._settings.resume_gap_bytes <= self._share(ingress)
 
     def _send_frame(self, kind: Kind, ingress: Ingress) -> None:
         back = ingress[0] ^ 1
@@ -186,9 +186,9 @@ class Switch:
         return port.dice.throw() < marking.pmax * share
 
 
-def _shift(bits_per_s: int, fastest_nic: int) -> int:
+def _shift(bits_per_s: int, fastest_nic: int, usual: int) -> int:
     """A port faster than the hosts' may hold twice the share per halving that would make it as slow."""
-    shift = SHIFT
-    while shift > 0 and bits_per_s > fastest_nic << SHIFT - shift:
+    shift = usual
+    while shift > 0 and bits_per_s > fastest_nic << usual - shift:
         shift -= 1
     return shift

@@ -65,6 +65,8 @@ class PacketSettings:
         ack_every: A receiver acknowledges when so many bytes are new to the sender, and the last byte always.
         headroom, headroom_bytes: Kept per port for what is under way when it pauses: so many times bandwidth times
             delay, and so many bytes.
+        pause_shift: A port may hold the free pool shifted right by this, or less far if it is faster than the hosts'.
+        resume_gap_bytes: So much less it holds before a neighbour that it paused may resume.
         credit: Of directed links that work by credit the bytes of the buffer at their end; what comes over the others
             is in the memory of the switch.
         mute: Switches that pause nobody and mark nothing.
@@ -102,6 +104,8 @@ class PacketSettings:
     reserve_bytes: int = 4096
     headroom: int = 3
     headroom_bytes: int = 0
+    pause_shift: int = 3
+    resume_gap_bytes: int = 3072
     marking: Mapping[int, Marking] = field(default_factory=dict)
     window_bytes: int | Literal["path"] | None = None
     window_follows_rate: bool = False

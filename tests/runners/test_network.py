@@ -245,6 +245,25 @@ def test_an_empty_list_has_an_empty_table(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().out == "no flows\n"
 
 
+def test_classes_and_marks_of_packets_are_set(tmp_path: Path) -> None:
+    """Two flows to one host: both end together, or that of the smaller class first; marks slow both down."""
+    flows = "1 0 2 400000 0 -1 5\n2 1 2 400000 0 -1 4\n"
+
+    def ends(*words: str, listed: str = flows) -> list[int]:
+        return [int(row["fct_ns"]) for row in replayed(tmp_path, STAR, listed, *words)]
+
+    in_turn, strict, marked = (
+        ends(),
+        ends("network.class_order=strict"),
+        ends("congestion=dctcp", "network.ecn=1Gbps:2KB:2KB:1"),
+    )
+    assert abs(in_turn[0] - in_turn[1]) < 200
+    assert strict[1] < 0.6 * in_turn[1]
+    assert strict[0] == max(in_turn)
+    assert min(marked) > 1.2 * max(ends("congestion=dctcp", "network.ecn=none"))
+    assert ends(listed=flows.replace(" 5\n", "\n").replace(" 4\n", "\n"))[0] != strict[0]
+
+
 def test_a_long_replay_says_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -334,6 +353,33 @@ def test_a_long_replay_says_how_far_it_is(
         (
             ["topology=net", "flows=ring", "network=udp"],
             "error: network = 'udp': there is no such option; choose one of analytic, flow, packet",
+        ),
+        (
+            ["topology=net", "flows=ring", "network.credit_bytes=9000"],
+            "error: network.credit_bytes = 9000: with flow_control=pause no link works by credit; leave it out, or set",
+        ),
+        (
+            ["topology=net", "flows=ring", "network.flow_control=credit", "network.headroom=2"],
+            "error: network.headroom = 2: with flow_control=credit each link has a buffer of its own; leave it out, or",
+        ),
+        (
+            ["topology=net", "flows=ring", "congestion=ndp", "network.buffer_bytes=99999999"],
+            "error: network.buffer_bytes = 99999999: switches that cut packets neither pause anybody nor mark nor lose",
+        ),
+        (["topology=net", "flows=ring", "network.retries=3"], "error: network.retries = 3: without retry_ps no sender"),
+        (["topology=net", "flows=ring", "network.ecn=10Gbps"], "error: network.ecn = 10Gbps: it does not say how a"),
+        (["topology=net", "flows=ring", "network.classes=1"], "error: network.classes = 1: it is no option of its own"),
+        (
+            ["topology=net", "flows=ring", "network.class_order=fair"],
+            "error: network.class_order = 'fair': this option does",
+        ),
+        (
+            ["topology=net", "flows=ring", "tables=there", "sample=1ps"],
+            "error: sample = 1 ps: links are looked at no more often than each ns; choose at least 1 ns, better 1 us",
+        ),
+        (
+            ["topology=net", "flows=ring", "out=x.parquet"],
+            "error: out = 'x.parquet': what is written there is CSV;",
         ),
         (["topology=net", "flows=ring", "network.retries=1" + 20 * "0"], "error: network.retries = 1"),
         (["topology=tree", "flows=barrier"], "error: barrier flow 3 = 'after 2 others': among packets, a flow waits"),

@@ -81,6 +81,8 @@ CONTROLS: tuple[tuple[CongestionControl, Callable[[Case, int, int], Congestion]]
     classes=st.sampled_from(((3,), (3,), (1,), (0,), (2, 5), (0, 1), (1, 3, 4), (0, 2, 7))),
     class_order=st.sampled_from(("round_robin", "strict")),
     ack_priority=st.booleans(),
+    pause_shift=st.sampled_from((3, 3, 0, 5)),
+    resume_gap_bytes=st.sampled_from((3072, 0, 20_000)),
     control=st.sampled_from(CONTROLS),
 )
 def test_kernel_and_plain_model_agree(
@@ -102,6 +104,8 @@ def test_kernel_and_plain_model_agree(
     classes: tuple[int, ...],
     class_order: Literal["round_robin", "strict"],
     ack_priority: bool,
+    pause_shift: int,
+    resume_gap_bytes: int,
     control: tuple[CongestionControl, Callable[[Case, int, int], Congestion]],
 ) -> None:
     graph, flows = traffic
@@ -124,6 +128,8 @@ def test_kernel_and_plain_model_agree(
         routing=routing,
         class_order=class_order,
         ack_priority=ack_priority,
+        pause_shift=pause_shift,
+        resume_gap_bytes=resume_gap_bytes,
         receiver=receiver if routing == "hash" else "auto",
         retry_ps=retry_ps,
         retries=20,
@@ -148,6 +154,8 @@ def test_kernel_and_plain_model_agree(
         selective=selective,
         class_order=class_order,
         ack_priority=ack_priority,
+        pause_shift=pause_shift,
+        resume_gap_bytes=resume_gap_bytes,
         ahead_packets=ahead_packets,
         retransmit_ps=retry_ps,
         retries=20,

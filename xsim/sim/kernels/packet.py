@@ -173,7 +173,7 @@ def run(
         else:
             recycle(row, rows, sim)
             if kind <= WAKE:
-                link = port_of(subject, sim)
+                link = subject if kind >= FREE or sim[CLASSES] == 0 else port_of(subject, sim)
                 if _port_wakes(row, kind, subject, rows, links, sim) and not busy(link, links, sim):
                     waiting = link
             elif kind == START:

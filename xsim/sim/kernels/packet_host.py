@@ -15,7 +15,6 @@ from xsim.sim.kernels.packet_columns import (
     AT_RECEIVER,
     CAME,
     CLASSES,
-    EXEMPT,
     FLOW,
     GAP,
     GAP_TIME,
@@ -28,7 +27,6 @@ from xsim.sim.kernels.packet_columns import (
     KEPT,
     KIND,
     KINDS,
-    LINKS,
     MILESTONE,
     NACK,
     NEXT_BYTE,
@@ -47,7 +45,6 @@ from xsim.sim.kernels.packet_columns import (
     RETRY_SET,
     RETRY_TIME,
     SELECTIVE,
-    SERVED_LANE,
     SIZE,
     STATE,
     TRIES,
@@ -108,18 +105,16 @@ def receive(
     rows[row, KIND] = kind | (rows[row, KIND] & sim[KEPT])
     rows[row, NUMBER], rows[row, SIZE], rows[row, HOP] = wanted, sim[ACK_SIZE], flows[flow, WAY_BACK]
     out = route[flows[flow, WAY_BACK]]
-    lane = lane_of(out, row, rows, sim)
     if (
-        links[lane, HEAD] < 0
-        and links[lane, PAUSED] == 0
+        links[out, HEAD] < 0
+        and sim[CLASSES] == 0
+        and links[out, PAUSED] == 0
         and not busy(out, links, sim)
-        and may_send(sim[ACK_SIZE], lane, rows, links, wheel, heap, sim)
+        and may_send(sim[ACK_SIZE], out, rows, links, wheel, heap, sim)
     ):
-        if sim[CLASSES] and lane >= out + sim[EXEMPT] * sim[LINKS]:
-            links[out, SERVED_LANE] = (lane - out) // sim[LINKS]
         transmit(row, out, rows, links, wheel, heap, sim)
         return -1
-    append(row, lane, rows, links)
+    append(row, lane_of(out, row, rows, sim) if sim[CLASSES] else out, rows, links)
     return int(out)
 
 

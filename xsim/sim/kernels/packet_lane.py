@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import part, rare_kernel
+from xsim.sim.kernels.jit import rare_kernel
 from xsim.sim.kernels.packet_columns import (
     ACKED,
     AVAILABLE,
@@ -49,18 +49,16 @@ __all__ = ["flow_of_lanes", "lane_of", "next_lane", "others_wait", "port_of", "q
 Ints = NDArray[np.int64]
 
 
-@part
+@rare_kernel
 def lane_of(link: int, row: int, rows: Ints, sim: Ints) -> int:
-    """The lane that the packet takes of the link."""
-    if sim[CLASSES] == 0:
-        return link
+    """The lane that the packet takes of the link; where there is one class, the link."""
     return int(link + (rows[row, KIND] >> LANE_AT) * sim[LINKS])
 
 
-@part
+@rare_kernel
 def port_of(lane: int, sim: Ints) -> int:
     """The link of the lane."""
-    return int(lane % sim[LINKS] if sim[CLASSES] else lane)
+    return int(lane % sim[LINKS])
 
 
 @rare_kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import part
+from xsim.sim.kernels.jit import part, rare_kernel
 from xsim.sim.kernels.packet_clock import new_row
 from xsim.sim.kernels.packet_columns import (
     AVAILABLE,
@@ -50,7 +50,6 @@ from xsim.sim.kernels.packet_columns import (
     SELECTIVE,
     SENT_AT,
     SERVED,
-    SERVED_LANE,
     SIZE,
     STRICT,
     TAKEN,
@@ -60,7 +59,7 @@ from xsim.sim.kernels.packet_columns import (
 )
 from xsim.sim.kernels.packet_control import expect_reply
 from xsim.sim.kernels.packet_credit import give_back, may_send
-from xsim.sim.kernels.packet_lane import lane_of, next_lane
+from xsim.sim.kernels.packet_lane import flow_of_lanes, lane_of, next_lane
 from xsim.sim.kernels.packet_link import (
     admit,
     append,
@@ -74,7 +73,7 @@ from xsim.sim.kernels.packet_link import (
 )
 from xsim.sim.kernels.packet_pull import take_back
 from xsim.sim.kernels.packet_reorder import skip
-from xsim.sim.kernels.packet_turns import next_in_turn, sleep
+from xsim.sim.kernels.packet_turns import let_go, next_in_turn, sleep
 from xsim.sim.kernels.packet_ways import next_way
 
 __all__ = ["forward", "serve"]
@@ -97,30 +96,31 @@ def forward(
     sim: Ints,
 ) -> int:
     """A packet has come over ``link`` to a switch and goes on over ``out``; the link to prompt, -1 for none."""
-    came, lane = lane_of(link, row, rows, sim), lane_of(out, row, rows, sim)
-    size, limit = rows[row, SIZE], threshold(came, links, switches)
-    if (
-        links[lane, HEAD] < 0
+    came, lane, size, exempt = link, out, rows[row, SIZE], False
+    limit = threshold(link, links, switches)
+    if sim[CLASSES]:
+        came, lane = lane_of(link, row, rows, sim), lane_of(out, row, rows, sim)
+        exempt = sim[EXEMPT] != 0 and came == link
+    elif (
+        links[out, HEAD] < 0
         and links[out, URGENT] < 0
-        and links[lane, PAUSED] == 0
-        and links[came, PAUSING] == 0
-        and links[came, OVER] == 0
-        and (links[came, BUFFER] > 0 or (links[came, TAKEN] + size <= sim[RESERVE] and size <= limit))
+        and links[out, PAUSED] == 0
+        and links[link, PAUSING] == 0
+        and links[link, OVER] == 0
+        and (links[link, BUFFER] > 0 or (links[link, TAKEN] + size <= sim[RESERVE] and size <= limit))
         and not busy(out, links, sim)
-        and may_send(size, lane, rows, links, wheel, heap, sim)
+        and may_send(size, out, rows, links, wheel, heap, sim)
     ):  # it would come and go within the reserve of its port: nothing to account
-        if links[came, BUFFER] > 0:
-            give_back(size, came, rows, links, wheel, heap, sim)
+        if links[link, BUFFER] > 0:
+            give_back(size, link, rows, links, wheel, heap, sim)
         rows[row, HOP] += 1
-        if sim[CLASSES] and lane >= out + sim[EXEMPT] * sim[LINKS]:
-            links[out, SERVED_LANE] = (lane - out) // sim[LINKS]
         if sim[RECORDED]:
             record(row, out, rows, links, seen, sim)
         transmit(row, out, rows, links, wheel, heap, sim)
         return -1
     if links[came, BUFFER] > 0:
         links[came, TAKEN] += size
-    elif not (sim[EXEMPT] and came == link) and not admit(row, came, limit, rows, links, switches, wheel, heap, sim):
+    elif not exempt and not admit(row, came, limit, rows, links, switches, wheel, heap, sim):
         return -1
     append(row, lane, rows, links)
     return out
@@ -142,40 +142,75 @@ def serve(
     heap: Ints,
     sim: Ints,
 ) -> None:
-    """Let an idle port send: pause frames first, then its queues, then its flows in turn."""
+    """Let an idle port send: pause frames first, then its queue, then its flows in turn."""
     row = links[link, URGENT]
     if row >= 0:
         links[link, URGENT] = rows[row, NEXT]
         transmit(row, link, rows, links, wheel, heap, sim)
         return
-    lane, row = link, links[link, HEAD]
     if sim[CLASSES]:
-        lane = next_lane(link, rows, links, wheel, heap, sim)
-        row = links[lane, HEAD] if lane >= 0 else -1
-    elif row >= 0 and links[link, PAUSED]:
-        row = -1
-    elif row >= 0 and not may_send(rows[row, SIZE], link, rows, links, wheel, heap, sim):
+        _serve_lanes(link, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
         return
-    if row >= 0:
+    row = links[link, HEAD]
+    if row >= 0 and links[link, PAUSED] == 0:
+        if not may_send(rows[row, SIZE], link, rows, links, wheel, heap, sim):
+            return
+        links[link, HEAD] = rows[row, NEXT]
+        links[link, BACKLOG] -= rows[row, SIZE]
+        if route[rows[row, HOP]] != link:
+            _leave(row, link, link, rows, links, chances, switches, seen, route, wheel, heap, sim)
+        transmit(row, link, rows, links, wheel, heap, sim)
+    elif links[link, FLOWS_HERE] > 0:
+        place = next_in_turn(link, links, flows, turns, sim)
+        if place >= 0:
+            flow = turns[links[link, FLOWS_AT] + place]
+            again = flows[flow, RESEND] if sim[QUEUE] else -1
+            first = rows[again, NUMBER] if again >= 0 else flows[flow, NEXT_BYTE]
+            payload = min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - first)
+            if may_send(payload + flows[flow, OVERHEAD], link, rows, links, wheel, heap, sim):
+                links[link, SERVED] = place
+                _send(flow, first, payload, link, rows, links, flows, seen, arrived, wheel, heap, sim)
+        else:
+            sleep(link, rows, links, flows, turns, wheel, heap, sim)
+
+
+@rare_kernel
+def _serve_lanes(
+    link: int,
+    rows: Ints,
+    links: Ints,
+    chances: Floats,
+    switches: Ints,
+    flows: Ints,
+    seen: Ints,
+    arrived: Ints,
+    route: Ints,
+    turns: Ints,
+    wheel: Ints,
+    heap: Ints,
+    sim: Ints,
+) -> None:
+    """The same where there are several classes, and none of them is cut."""
+    lane = next_lane(link, rows, links, wheel, heap, sim)
+    if lane >= 0:
+        row = links[lane, HEAD]
         links[lane, HEAD] = rows[row, NEXT]
         links[lane, BACKLOG] -= rows[row, SIZE]
         if route[rows[row, HOP]] != link:
             _leave(row, lane, link, rows, links, chances, switches, seen, route, wheel, heap, sim)
         transmit(row, link, rows, links, wheel, heap, sim)
     elif links[link, FLOWS_HERE] > 0:
-        place = next_in_turn(link, rows, links, flows, turns, wheel, heap, sim)
-        if place >= 0:
-            flow = turns[links[link, FLOWS_AT] + place]
-            again = flows[flow, RESEND] if sim[QUEUE] else -1
-            first = rows[again, NUMBER] if again >= 0 else flows[flow, NEXT_BYTE]
-            payload = min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - first)
-            size = payload + flows[flow, OVERHEAD]
-            if sim[CLASSES] or may_send(size, link, rows, links, wheel, heap, sim):
-                at = link + (flows[flow, LANE] >> LANE_AT) * sim[LINKS] if sim[STRICT] else link
-                links[at, SERVED] = place
-                _send(flow, first, payload, link, rows, links, flows, seen, arrived, wheel, heap, sim)
-        else:
+        place, leaving = flow_of_lanes(link, rows, links, flows, turns, wheel, heap, sim)
+        place = let_go(link, place, leaving, links, flows, turns)
+        if place < 0:
             sleep(link, rows, links, flows, turns, wheel, heap, sim)
+            return
+        flow = turns[links[link, FLOWS_AT] + place]
+        lane = link + (flows[flow, LANE] >> LANE_AT) * sim[LINKS]
+        links[lane if sim[STRICT] else link, SERVED] = place
+        first = flows[flow, NEXT_BYTE]
+        payload = min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - first)
+        _send(flow, first, payload, link, rows, links, flows, seen, arrived, wheel, heap, sim)
 
 
 @part
@@ -194,13 +229,15 @@ def _leave(
     sim: Ints,
 ) -> None:
     """A packet leaves the buffer of a switch, which may let the port that it came by resume."""
-    came_over = route[rows[row, HOP]]
-    came_by = lane_of(came_over, row, rows, sim)
+    came_by, exempt = route[rows[row, HOP]], False
+    if sim[CLASSES]:
+        exempt = sim[EXEMPT] != 0 and lane == link
+        came_by = lane_of(came_by, row, rows, sim)
     rows[row, HOP] += 1
     if links[came_by, BUFFER] > 0:
         links[came_by, TAKEN] -= rows[row, SIZE]
         give_back(rows[row, SIZE], came_by, rows, links, wheel, heap, sim)
-    elif not (sim[EXEMPT] and came_by == came_over):
+    elif not exempt:
         depart(came_by, rows[row, SIZE], links, switches, sim)
     mark(row, lane, link, rows, links, chances)
     if links[came_by, PAUSING] and links[came_by, OVER] == 0:

@@ -11,7 +11,6 @@ from xsim.sim.kernels.packet_columns import (
     ACKED,
     ALLOWED,
     AVAILABLE,
-    CLASSES,
     FINISHED,
     FLOW,
     FLOWS_AT,
@@ -29,26 +28,19 @@ from xsim.sim.kernels.packet_columns import (
     WAKE_ROW,
     WINDOW,
 )
-from xsim.sim.kernels.packet_lane import flow_of_lanes
 
-__all__ = ["next_in_turn", "sleep"]
+__all__ = ["let_go", "next_in_turn", "sleep"]
 
 Ints = NDArray[np.int64]
 LATEST = 1 << 62
 
 
 @part
-def next_in_turn(
-    link: int, rows: Ints, links: Ints, flows: Ints, turns: Ints, wheel: Ints, heap: Ints, sim: Ints
-) -> int:
+def next_in_turn(link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> int:
     """Place of the next flow after the last one served that may send, -1 if none may.
 
-    Finished flows that the search comes by leave the list, with all finished ones behind the first of them. Where there
-    are several classes, the credit for the packet is taken, too.
+    Finished flows that the search comes by leave the list, with all finished ones behind the first of them.
     """
-    if sim[CLASSES]:
-        place, leaving = flow_of_lanes(link, rows, links, flows, turns, wheel, heap, sim)
-        return _let_go(link, place, leaving, links, flows, turns)
     first, count = links[link, FLOWS_AT], links[link, FLOWS_HERE]
     paused, asked, found, leaving = links[link, PAUSED] != 0, sim[QUEUE] > 0, -1, count
     for step in range(1, count + 1):
@@ -65,11 +57,11 @@ def next_in_turn(
                 break
         elif flows[flow, STATE] == FINISHED:
             leaving = min(leaving, place)
-    return _let_go(link, found, leaving, links, flows, turns)
+    return let_go(link, found, leaving, links, flows, turns)
 
 
 @part
-def _let_go(link: int, found: int, leaving: int, links: Ints, flows: Ints, turns: Ints) -> int:
+def let_go(link: int, found: int, leaving: int, links: Ints, flows: Ints, turns: Ints) -> int:
     """Let the finished flows from place ``leaving`` on leave the list; where what stood at ``found`` stands then."""
     first, count = links[link, FLOWS_AT], links[link, FLOWS_HERE]
     if leaving < count:

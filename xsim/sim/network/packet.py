@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Literal
 
@@ -16,10 +16,12 @@ from xsim.families import build, names
 from xsim.sim.asked import check_time
 from xsim.sim.contracts import Completion, CongestionControl, Fault, Network, NetworkStats, Purpose
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS
+from xsim.sim.marking import markings_of
 from xsim.sim.packets.alone import Alone
 from xsim.sim.packets.fabric_wires import wires_of_fabric
 from xsim.sim.packets.instances import Instances
 from xsim.sim.packets.settings import Settings
+from xsim.sim.packets.unused import check_used
 from xsim.sim.packets.wires import Wires
 from xsim.sim.traffic.compiled import Compiled, Compiler
 from xsim.sim.traffic.ledger import Ledger
@@ -27,7 +29,6 @@ from xsim.units import parse_time
 
 __all__ = ["Packet"]
 
-HEADROOM_PACKETS = 3  # so that pauses come in time
 RETRIES, UNTIRING = 7, 1 << 40  # in a row; where a link fails, its packets are lost until it works again
 
 
@@ -60,6 +61,18 @@ class Packet:
             ``strict``: of the smaller number first.
         ack_priority: Acknowledgements go before all classes, and not in that of their data.
         buffer_bytes: Shared memory of each switch; more where its ports alone would take more than half of it.
+        reserve_bytes, headroom, headroom_packets: Of it, what each port keeps for itself, and what it keeps for packets
+            that come when it has paused its neighbour already: so many times bandwidth times delay, and so many of the
+            largest packets. With 3 packets none is ever lost.
+        pause_shift: Beyond its reserve, a port pauses its neighbour when it holds the free memory of the switch shifted
+            right by this: 3 is an eighth.
+        resume_gap_bytes: How far below that, or empty, it must be for the neighbour to go on.
+        ecn: How ports mark packets, ``RATE:KMIN:KMAX:PMAX`` by their rate with spaces between:
+            ``100Gbps:400KB:1600KB:0.2`` marks none with up to 400 KB behind it, all above 1600 KB, and between them
+            by a chance that rises to 0.2. A rate that is not listed has what the next slower one has. ``none``: nothing
+            is marked. Empty: as the congestion control wants it.
+        ack_every: Bytes that are new to the sender before a receiver acknowledges; it always does the last.
+        nack_interval_ps: A receiver asks for the same missing packet not more often than this.
         congestion: The congestion control of all flows.
         fast_forward: Work out what streams go on to do once they have become steady. Where all repeats itself exactly,
             nothing changes by it; else, where nobody pauses anybody, a stream goes on at the rate at which it has
@@ -90,6 +103,14 @@ class Packet:
     class_order: Literal["round_robin", "strict"] = "round_robin"
     ack_priority: bool = False
     buffer_bytes: int = 33_554_432  # 32 MiB
+    reserve_bytes: int = 4096
+    headroom: int = 3
+    headroom_packets: int = 3
+    pause_shift: int = 3
+    resume_gap_bytes: int = 3072
+    ecn: str = ""
+    ack_every: int = 1
+    nack_interval_ps: int = 500_000_000
     congestion: CongestionControl = field(default_factory=partial(build, "congestion", {"name": "none"}))
     fast_forward: bool = True
     reuse: bool = True
@@ -106,7 +127,11 @@ class Packet:
             if not 1 <= number <= MOST_CLASS:
                 problem, fix = "traffic has no such class", f"choose 1 to {MOST_CLASS}"
                 raise SpecError(f"{purpose}_class", number, problem, fix)
-        scale_up_bytes = self._settings(0, lossy=True).scale_up_bytes
+        settings = self._settings(0, lossy=True)
+        usual = {field.name: field.default for field in fields(self)}
+        chosen = {name: value for name in usual if (value := getattr(self, name)) != usual[name]}
+        check_used(settings, chosen, credit_inside=True)
+        scale_up_bytes = settings.scale_up_bytes
         if self.credit_bytes is not None and self.credit_bytes < scale_up_bytes:
             problem, fix = "a packet of a scale-up fabric would never have room", f"choose at least {scale_up_bytes}"
             raise SpecError("credit_bytes", self.credit_bytes, problem, fix)
@@ -138,7 +163,14 @@ class Packet:
             class_order=self.class_order,
             ack_priority=self.ack_priority,
             buffer_bytes=self.buffer_bytes,
-            headroom_packets=HEADROOM_PACKETS,
+            reserve_bytes=self.reserve_bytes,
+            headroom=self.headroom,
+            headroom_packets=self.headroom_packets,
+            pause_shift=self.pause_shift,
+            resume_gap_bytes=self.resume_gap_bytes,
+            ecn=markings_of(self.ecn) if self.ecn else None,
+            ack_every=self.ack_every,
+            nack_interval_ps=self.nack_interval_ps,
             congestion=self.congestion,
             completion="receiver",
             sample_ps=parse_time(self.sample) if self.sample else None,

@@ -17,7 +17,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 MARGIN = 16  # rows that an event may take, beside one per flow that it starts
 LOG = 4096  # durations that find room in the log
-RESUME_GAP_BYTES = 3072  # below its threshold, before a paused port is told to resume
 
 
 class Engine:
@@ -206,7 +205,7 @@ def _sim(settings: Settings, width: int, links: int) -> Ints:
         k.PFC_SIZE: settings.pfc_bytes,
         k.ACK_EVERY: settings.ack_every,
         k.RESERVE: settings.reserve_bytes,
-        k.RESUME_GAP: RESUME_GAP_BYTES,
+        k.RESUME_GAP: settings.resume_gap_bytes,
         k.GAP_TIME: settings.nack_interval_ps // tick_ps,
         k.RETRY_TIME: (settings.retry_ps or 0) // tick_ps,
         k.RETRIES: settings.retries,

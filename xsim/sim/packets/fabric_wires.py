@@ -10,14 +10,12 @@ import numpy as np
 from xsim.fabric.fabric import Fabric
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.settings import Settings
-from xsim.sim.packets.wires import NEVER_MARK, Wires, empty_links, give_credit, mark_ports
+from xsim.sim.packets.wires import NEVER_MARK, UNLIMITED_BYTES, Wires, empty_links, give_credit, mark_ports
 from xsim.sim.traffic.stored import SCALE_UP
 
 __all__ = ["INSIDE_HOSTS", "wires_of_fabric"]
 
 INSIDE_HOSTS = ("pcie", SCALE_UP)  # kinds of links
-
-UNLIMITED_BYTES = 1 << 60
 
 
 def wires_of_fabric(fabric: Fabric, settings: Settings) -> Wires:

@@ -20,12 +20,15 @@ CLASS_ORDERS = ("round_robin", "strict")
 ROUTINGS = ("hash", "round_robin", "rail", "spray", "adaptive")
 
 REPLY_SAVES_BYTES = 2  # an acknowledgement's header is so much shorter than that of data
+LEAST_SAMPLE_PS = 1000
 MOST_AHEAD = 4096  # packets, two bits each of every flow that sends so many
-MOST = 1 << 50
+MOST, MOST_SHIFT = 1 << 50, 40
 OF_PACKETS = ("header_bytes", "scale_up_header_bytes", "ack_bytes", "pfc_bytes", "headroom", "headroom_packets")
+OF_MEMORY = ("buffer_bytes", "reserve_bytes", "headroom", "headroom_packets", "pause_shift", "resume_gap_bytes")
 LIMITED = (
     *OF_PACKETS,
     *("buffer_bytes", "credit_bytes", "reserve_bytes", "ack_every", "retries", "retry_ps", "nack_interval_ps"),
+    "resume_gap_bytes",
 )
 MOST_PAYLOAD_BYTES = 1 << 20  # so that a packet's bits by the picoseconds of a second stay within 64 bits
 
@@ -56,6 +59,10 @@ class Settings:
         headroom, headroom_packets: Bytes kept per port for what is under way when it pauses: so many times bandwidth
             times delay, and so many of the largest packets. Without packets, as in ns-3, cables shorter than these lose
             some in spite of pauses; with 3 none is ever lost (one at either end that has begun, one that was there).
+        pause_shift: Beyond its reserve a port holds no more than the free memory of its switch shifted right by this, 3
+            is an eighth. Of a port faster than the NICs it is one less for each time that its rate must be halved to be
+            no more than theirs. What is beyond goes to the headroom, and the port pauses its neighbour.
+        resume_gap_bytes: That goes on when the headroom is empty and so much less than the limit is held, or nothing.
         congestion: The congestion control of all flows.
         ecn: Marking by the port's bits per second; a port that is not listed takes that of the next slower one, or of
             the slowest. Empty: nothing is marked. None: as the congestion control wants it.
@@ -103,6 +110,8 @@ class Settings:
     reserve_bytes: int = 4096
     headroom: int = 3
     headroom_packets: int = 0
+    pause_shift: int = 3
+    resume_gap_bytes: int = 3072
     congestion: CongestionControl = field(default_factory=Uncontrolled)
     ecn: Mapping[int, Marking] | None = None
     window: Literal["auto", "none", "bdp", "follows", "path"] = "auto"
@@ -135,10 +144,8 @@ class Settings:
         if self.selective and self.ack_every > 1:
             problem, fix = "a selective receiver acknowledges every packet", "leave it at 1"
             raise SpecError("ack_every", self.ack_every, problem, fix)
-        if self.sample_ps is not None and (self.sample_ps < 1 or self.sample_ps % self.tick_ps):
-            problem, fix = "it is no whole number of the clock's ticks", f"choose a multiple of {self.tick_ps} ps"
-            raise SpecError("sample", f"{self.sample_ps} ps", problem, fix)
-        for name in ("reserve_bytes", "headroom", "headroom_packets", "seed", "retries"):
+        self._check_sample()
+        for name in (*OF_MEMORY, "seed", "retries"):
             if getattr(self, name) < 0:
                 raise SpecError(name, getattr(self, name), "it is negative", "choose at least 0")
         for name in LIMITED:
@@ -151,7 +158,18 @@ class Settings:
         self._check_routing()
         self._check_classes()
 
+    def _check_sample(self) -> None:
+        if self.sample_ps is not None and self.sample_ps < LEAST_SAMPLE_PS:
+            problem, fix = "links are looked at no more often than each ns", "choose at least 1 ns, better 1 us"
+            raise SpecError("sample", f"{self.sample_ps} ps", problem, fix)
+        if self.sample_ps is not None and self.sample_ps % self.tick_ps:
+            problem, fix = "it is no whole number of the clock's ticks", f"choose a multiple of {self.tick_ps} ps"
+            raise SpecError("sample", f"{self.sample_ps} ps", problem, fix)
+
     def _check_memory(self) -> None:
+        if self.pause_shift > MOST_SHIFT:
+            problem, fix = "nothing of any memory would be left", f"choose 0 to {MOST_SHIFT}"
+            raise SpecError("pause_shift", self.pause_shift, problem, fix)
         if self.flow_control not in FLOW_CONTROLS:
             problem, fix = "there is no such flow control", f"choose one of {', '.join(FLOW_CONTROLS)}"
             raise SpecError("flow_control", self.flow_control, problem, fix)

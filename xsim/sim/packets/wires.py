@@ -13,14 +13,24 @@ from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.tables import in_lines
 
-__all__ = ["NEVER_MARK", "Wires", "below_of", "empty_links", "give_credit", "mark_ports", "width_of", "wires_of"]
+__all__ = [
+    "NEVER_MARK",
+    "UNLIMITED_BYTES",
+    "Wires",
+    "below_of",
+    "empty_links",
+    "give_credit",
+    "mark_ports",
+    "width_of",
+    "wires_of",
+]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 BITS_PER_S_TO_PS = 8 * 10**12
 NEVER_MARK = 1 << 62
+UNLIMITED_BYTES = 1 << 60
 WIDEST = 18  # bits: what the number of an event leaves in the key of the open bucket, see ``packet_clock``
-SHIFT = 3  # a port may hold an eighth of the free pool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,12 +74,14 @@ def wires_of(graph: Graph, settings: Settings, mute: frozenset[int] = frozenset(
     if settings.flow_control == "credit":
         give_credit(links, np.arange(len(links)), settings)
     nic = int(rate[owner < 0].max(initial=1))
-    links[:, k.SHIFT] = [max(0, SHIFT - _halvings(bits_per_s, nic)) for bits_per_s in rate.tolist()]
+    links[:, k.SHIFT] = [max(0, settings.pause_shift - _halvings(bits_per_s, nic)) for bits_per_s in rate.tolist()]
     chances[:, k.LOSS] = np.repeat([cable.loss for cable in cables], 2)
     switches = np.zeros((len(number), k.SWITCH_COLUMNS), dtype=np.int64)
     switches[:, k.POOL] = settings.buffer_bytes
     ports = (links[:, k.INTO] >= 0) & (links[:, k.BUFFER] == 0)
     np.subtract.at(switches[:, k.POOL], links[ports, k.INTO], links[ports, k.HEADROOM] + settings.reserve_bytes)
+    if settings.congestion.asking:  # they cut what finds no room, and need none else
+        switches[:, k.POOL] = UNLIMITED_BYTES
     missing_bytes = -int(switches[:, k.POOL].min(initial=0))
     if missing_bytes > 0:
         vertex = sorted(graph.switches)[int(switches[:, k.POOL].argmin())]
@@ -83,7 +95,7 @@ def empty_links(rate: Ints, delay_ps: Ints, sizes: Ints, settings: Settings) -> 
     """Tables of links with nothing on them; ``rate`` in bits per second, ``sizes`` in bytes of their usual packet."""
     links = np.zeros((len(rate), k.LINK_COLUMNS), dtype=np.int64)
     scale, below = 10**12 // settings.tick_ps, below_of(settings.tick_ps)
-    links[:, k.RATE], links[:, k.DELAY], links[:, k.SHIFT] = rate, delay_ps // settings.tick_ps, SHIFT
+    links[:, k.RATE], links[:, k.DELAY], links[:, k.SHIFT] = rate, delay_ps // settings.tick_ps, settings.pause_shift
     links[:, k.DATA_SIZE] = sizes
     links[:, k.DATA_TIME] = (sizes * 8 * scale - below) // rate
     links[:, k.ACK_TIME] = (settings.reply_bytes * 8 * scale - below) // rate
