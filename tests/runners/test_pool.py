@@ -28,6 +28,8 @@ class Unlucky(Worker):
         match config["fate"]:
             case "dies":
                 os._exit(1)
+            case "slow":
+                time.sleep(1)
             case "hangs":
                 time.sleep(1000)
             case "dies once":
