@@ -42,6 +42,7 @@ class Limits:
         timeout_s: Of one attempt; absent: none.
         retries: Further attempts after the process of a simulation died.
         address: ``local`` for a Ray of one's own, else a cluster's.
+        ship: Whether a cluster's workers get the simulator of this process.
         reserve: Per network what one simulation takes of its host.
         durations: What simulations took before.
         brake: What ends it early.
@@ -51,6 +52,7 @@ class Limits:
     timeout_s: float | None
     retries: int
     address: str
+    ship: bool = False
     reserve: Mapping[str, Need] = field(default_factory=dict)
     durations: Durations = field(default_factory=Durations)
     brake: Brake = field(default_factory=Brake)
@@ -112,7 +114,7 @@ def finished(points: Sequence[Point], limits: Limits, worker: type[Worker] = Wor
     left, in_vain = len(points), 0
     while left and not limits.brake.cause:
         in_vain += 1
-        with ray_session(limits.address, limits.workers) as session, limits.brake.held():
+        with ray_session(limits.address, limits.workers, ship=limits.ship) as session, limits.brake.held():
             pool = _Pool(limits, worker, session, waiting, min(session.workers, left))
             for done in pool.run(left):
                 if done is not None:

@@ -34,6 +34,7 @@ class Settings:
     Attributes:
         tracking_uri: Of the MLflow store; absent if nothing is tracked.
         ray_address: ``local`` for a Ray of one's own.
+        ray_ship: Whether a cluster's workers get the simulator of this process.
         reserve: Per network what one simulation takes of its host.
         max_failures: So many rows that failed end the sweep.
         time_budget_s: After it nothing starts any more.
@@ -49,6 +50,7 @@ class Settings:
     dry_run: bool
     tracking_uri: str | None
     ray_address: str
+    ray_ship: bool = False
     reserve: Mapping[str, Need] = field(default_factory=dict)
     max_failures: int | None = None
     time_budget_s: float | None = None
@@ -72,6 +74,7 @@ class Settings:
         retry = _typed(config, "retry", str)
         if retry not in ("none", "failed"):
             raise SpecError("retry", retry, "there is no such policy", "choose one of none, failed")
+        ray = _inside(config, "ray", "address", "ship")
         return cls(
             out=out,
             num_workers=None if config["num_workers"] is None else _typed(config, "num_workers", int),
@@ -79,8 +82,9 @@ class Settings:
             retries=_typed(config, "retries", int),
             retry_failed=retry == "failed",
             dry_run=_typed(config, "dry_run", bool),
-            tracking_uri=_tracking_uri(_inside(config, "tracking", "uri"), out),
-            ray_address=_address(_inside(config, "ray", "address")),
+            tracking_uri=_tracking_uri(_inside(config, "tracking", "uri")["uri"], out),
+            ray_address=_address(ray["address"]),
+            ray_ship=_flag("ray.ship", ray["ship"]),
             reserve=_reserve(config["reserve"]),
             max_failures=None if config["max_failures"] is None else _typed(config, "max_failures", int),
             time_budget_s=_budget(config["time_budget"]),
@@ -135,15 +139,24 @@ def _address(address: object) -> str:
     return address
 
 
-def _inside(config: Mapping[str, object], group: str, key: str) -> object:
-    """The value of ``key``, the only one that ``group`` has."""
+def _inside(config: Mapping[str, object], group: str, *keys: str) -> Mapping[str, object]:
+    """What is in ``group``: ``keys`` and no other."""
     node = config.get(group)
-    if not isinstance(node, Mapping) or key not in node:
-        raise SpecError(f"{group}.{key}", None, "it is missing", f"choose an option of {group}")
+    for key in keys:
+        if not isinstance(node, Mapping) or key not in node:
+            raise SpecError(f"{group}.{key}", None, "it is missing", f"choose an option of {group}")
+    assert isinstance(node, Mapping)
     for other, value in node.items():
-        if other != key:
-            raise SpecError(f"{group}.{other}", value, "there is no such key", f"{near(other, (key,))}it has {key}")
-    return node[key]
+        if other not in keys:
+            fix = f"{near(other, keys)}it has {', '.join(keys)}"
+            raise SpecError(f"{group}.{other}", value, "there is no such key", fix)
+    return node
+
+
+def _flag(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise SpecError(key, value, f"its type is {type(value).__name__}", "write true or false")
+    return value
 
 
 def _typed(config: Mapping[str, object], key: str, kind: type[T]) -> T:

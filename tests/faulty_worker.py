@@ -53,7 +53,7 @@ class _Result:
         return self
 
     def row(self) -> dict[str, Any]:
-        known = json.loads(Path(os.environ[FOLDER], "metrics.json").read_text())
+        known: dict[str, Any] = json.loads(Path(os.environ[FOLDER], "metrics.json").read_text())
         return known | {"training_time_s": self.time_s}
 
 

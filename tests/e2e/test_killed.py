@@ -32,7 +32,7 @@ POINTS = 60
 PATIENCE_S = 120.0  # for what has to happen some time; nothing here is measured
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 DRIVER = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
-KILLS = ["worker", "raylet", *DRIVER, "worker", "worker", "worker"]
+KILLS: list[str | signal.Signals] = ["worker", "raylet", *DRIVER, "worker", "worker", "worker"]
 
 
 @pytest.fixture

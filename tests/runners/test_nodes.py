@@ -14,11 +14,13 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
+from runners.brake import Brake
 from runners.pool import Limits, finished
 from runners.ray_session import PoolError
 from runners.worker import Greeting, Outcome, Worker
 from tests.runners.test_pool import point
 
+PATIENCE_S = 120.0  # a test that waits for more than this has failed
 QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 2}
 
 
@@ -41,6 +43,13 @@ class Older(Worker):
         return Greeting(host="gpu7", node=known["node"], versions={**known["versions"], "numba": "0.1"})
 
 
+class Where(Worker):
+    """Tells where it looks for its simulator."""
+
+    def simulate(self, config: Mapping[str, object]) -> Outcome:
+        return Outcome(status="ok", reason="\n".join(sys.path), details="", metrics={}, wall_s=1.0)
+
+
 class Unknown(Worker):
     """Its module is on no worker."""
 
@@ -53,8 +62,9 @@ def cluster() -> Iterator[Cluster]:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 10**8, "_system_config": QUICK}
     made = Cluster(initialize_head=True, head_node_args=head)
+    made.add_node(num_cpus=1, object_store_memory=10**8)
     yield made
-    made.shutdown()
+    made.shutdown()  # type: ignore[no-untyped-call]
 
 
 @pytest.fixture(autouse=True)
@@ -63,12 +73,13 @@ def address(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def limits(**changed: Any) -> Limits:
-    return Limits(**{"workers": 2, "timeout_s": None, "retries": 0, "address": "auto"} | changed)
+    brake = Brake(time_budget_s=PATIENCE_S)
+    return Limits(**{"workers": 2, "timeout_s": None, "retries": 0, "address": "auto", "brake": brake} | changed)
 
 
 def test_a_lost_node_costs_its_points_an_attempt_and_nothing_else(cluster: Cluster, tmp_path: Path) -> None:
     """Nor does it count as a death of their process: there are no retries here."""
-    nodes = [cluster.add_node(num_cpus=1, object_store_memory=10**8) for _ in range(2)]
+    node = cluster.add_node(num_cpus=1, object_store_memory=10**8)
     marker = tmp_path / "marker"
     points = [point(number, "", str(marker)) for number in range(5)]
     killed = False
@@ -80,7 +91,7 @@ def test_a_lost_node_costs_its_points_an_attempt_and_nothing_else(cluster: Clust
         started = len(list(tmp_path.glob("marker-*")))
         if started == 2 and not killed:
             killed = True
-            os.kill(nodes[0].all_processes["raylet"][0].process.pid, signal.SIGKILL)
+            os.kill(node.all_processes["raylet"][0].process.pid, signal.SIGKILL)
             cluster.add_node(num_cpus=1, object_store_memory=10**8)
         elif started == 3:  # the lost one's point runs again, and its process still runs too
             marker.touch()
@@ -88,6 +99,18 @@ def test_a_lost_node_costs_its_points_an_attempt_and_nothing_else(cluster: Clust
     assert sorted(entry.point.key for entry in done) == [each.key for each in points]
     assert {entry.outcome["status"] for entry in done} == {"ok"}
     assert sorted(entry.attempt for entry in done) == [1, 1, 1, 1, 2]
+
+
+def test_workers_have_their_own_simulator_or_get_this_one(cluster: Cluster) -> None:
+    """What is shipped comes before what is installed there."""
+    (own,) = [entry for entry in finished([point(0, "")], limits(workers=1), Where) if entry]
+    (shipped,) = [entry for entry in finished([point(0, "")], limits(workers=1, ship=True), Where) if entry]
+
+    assert "py_modules_files" not in own.outcome["reason"]
+    places = shipped.outcome["reason"].splitlines()
+    there = [index for index, place in enumerate(places) if "py_modules_files" in place]
+    assert len(there) == 3
+    assert max(there) < min(index for index, place in enumerate(places) if place.endswith("site-packages"))
 
 
 def test_another_version_is_refused_by_name(cluster: Cluster) -> None:
