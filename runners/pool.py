@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,7 @@ class Limits:
         reserve: Per network what one simulation takes of its host.
         durations: What simulations took before.
         brake: What ends it early.
+        begun: Is told the number of a worker and the titles of the points that it starts on; none when it has ended.
     """
 
     workers: int | None
@@ -56,6 +57,7 @@ class Limits:
     reserve: Mapping[str, Need] = field(default_factory=dict)
     durations: Durations = field(default_factory=Durations)
     brake: Brake = field(default_factory=Brake)
+    begun: Callable[[int, Sequence[str]], None] = lambda _worker, _titles: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,7 @@ class _Pool:
         """A fresh actor in slot ``number``; its first answer tells which simulator it runs."""
         import ray
 
+        self.limits.begun(number, [])
         actor: Any = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(self.worker).remote()
         return _Slot(number, actor, actor.hello.remote())
 
@@ -169,6 +172,7 @@ class _Pool:
             for task in slot.tasks:
                 task.attempt += 1
             slot.started_s = time.monotonic()
+            self.limits.begun(slot.number, [task.point.title for task in slot.tasks])
             memory_bytes = None if slot.need.whole else slot.memory_bytes
             slot.pending = slot.actor.simulate_all.remote([task.point.config for task in slot.tasks], memory_bytes)
 
@@ -208,6 +212,7 @@ class _Pool:
             yield from self._died(slot, "crashed", first_line(error))
             return
         slot.pending = None
+        self.limits.begun(slot.number, [])
         if not slot.node:
             self._check(answer)
             memory = self.session.memory_bytes(answer["node"])
