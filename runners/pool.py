@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,18 +42,22 @@ class Limits:
         timeout_s: Of one attempt; absent: none.
         retries: Further attempts after the process of a simulation died.
         address: ``local`` for a Ray of one's own, else a cluster's.
+        ship: Whether a cluster's workers get the simulator of this process.
         reserve: Per network what one simulation takes of its host.
         durations: What simulations took before.
         brake: What ends it early.
+        begun: Is told the number of a worker and the titles of the points that it starts on; none when it has ended.
     """
 
     workers: int | None
     timeout_s: float | None
     retries: int
     address: str
+    ship: bool = False
     reserve: Mapping[str, Need] = field(default_factory=dict)
     durations: Durations = field(default_factory=Durations)
     brake: Brake = field(default_factory=Brake)
+    begun: Callable[[int, Sequence[str]], None] = lambda _worker, _titles: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,7 @@ def finished(points: Sequence[Point], limits: Limits, worker: type[Worker] = Wor
     left, in_vain = len(points), 0
     while left and not limits.brake.cause:
         in_vain += 1
-        with ray_session(limits.address, limits.workers) as session, limits.brake.held():
+        with ray_session(limits.address, limits.workers, ship=limits.ship) as session, limits.brake.held():
             pool = _Pool(limits, worker, session, waiting, min(session.workers, left))
             for done in pool.run(left):
                 if done is not None:
@@ -152,6 +156,7 @@ class _Pool:
         """A fresh actor in slot ``number``; its first answer tells which simulator it runs."""
         import ray
 
+        self.limits.begun(number, [])
         actor: Any = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(self.worker).remote()
         return _Slot(number, actor, actor.hello.remote())
 
@@ -167,6 +172,7 @@ class _Pool:
             for task in slot.tasks:
                 task.attempt += 1
             slot.started_s = time.monotonic()
+            self.limits.begun(slot.number, [task.point.title for task in slot.tasks])
             memory_bytes = None if slot.need.whole else slot.memory_bytes
             slot.pending = slot.actor.simulate_all.remote([task.point.config for task in slot.tasks], memory_bytes)
 
@@ -206,6 +212,7 @@ class _Pool:
             yield from self._died(slot, "crashed", first_line(error))
             return
         slot.pending = None
+        self.limits.begun(slot.number, [])
         if not slot.node:
             self._check(answer)
             memory = self.session.memory_bytes(answer["node"])

@@ -69,7 +69,7 @@ class Session:
 
 
 @contextlib.contextmanager
-def ray_session(address: str, workers: int | None) -> Iterator[Session]:
+def ray_session(address: str, workers: int | None, *, ship: bool = False) -> Iterator[Session]:
     """Ray, from its start to its end.
 
     Raises:
@@ -80,7 +80,7 @@ def ray_session(address: str, workers: int | None) -> Iterator[Session]:
 
     with _folder() as folder, contextlib.closing(Beside()) as beside:
         try:
-            yield beside(lambda: _started(address, workers, folder))
+            yield beside(lambda: _started(address, workers, folder, ship=ship))
         finally:
             beside(ray.shutdown)
 
@@ -117,13 +117,13 @@ def _watched(folder: str) -> Iterator[None]:
         watcher.communicate()
 
 
-def _started(address: str, workers: int | None, folder: str) -> Session:
+def _started(address: str, workers: int | None, folder: str, *, ship: bool) -> Session:
     """Start or join; see ``ray_session``."""
     import psutil
     import ray
 
     if address != "local":
-        _join(address)
+        _join(address, ship=ship)
         return Session(workers or max(1, int(resource(ray.cluster_resources, "CPU"))))
     count = workers or len(os.sched_getaffinity(0))
     _start_local(count, folder)
@@ -146,11 +146,17 @@ def _start_local(count: int, folder: str) -> None:
     )
 
 
-def _join(address: str) -> None:
+def _join(address: str, *, ship: bool) -> None:
     import ray
 
+    import analysis
+    import runners
+    import xsim
+
+    own = [str(Path(module.__path__[0])) for module in (xsim, runners, analysis)]
+    shipped = {"py_modules": own, "excludes": ["__pycache__"]} if ship else None
     try:
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=shipped)
     except ConnectionError as error:
         hint = "set RAY_ADDRESS, and RAY_AUTH_MODE=token as on the cluster's nodes"
         raise PoolError(f"no Ray at {address}: {first_line(error)}; {hint}") from None

@@ -40,6 +40,7 @@ class Settings:
         force: Run points again whose rows are there; the new rows replace them.
         only: Beginnings of the keys of the points to run; empty: all.
         ray_address: ``local`` for a Ray of one's own.
+        ray_ship: Whether a cluster's workers get the simulator of this process.
         reserve: Per network what one simulation takes of its host.
         max_failures: So many rows that failed end the sweep.
         time_budget_s: After it nothing starts any more.
@@ -59,6 +60,7 @@ class Settings:
     copy_to: str | None
     tracking_uri: str | None
     ray_address: str
+    ray_ship: bool = False
     reserve: Mapping[str, Need] = field(default_factory=dict)
     max_failures: int | None = None
     time_budget_s: float | None = None
@@ -82,6 +84,7 @@ class Settings:
         retry = _typed(config, "retry", str)
         if retry not in ("none", "failed"):
             raise SpecError("retry", retry, "there is no such policy", "choose one of none, failed")
+        ray = _inside(config, "ray", "address", "ship")
         return cls(
             out=out,
             num_workers=None if config["num_workers"] is None else _typed(config, "num_workers", int),
@@ -93,8 +96,9 @@ class Settings:
             dry_run=_typed(config, "dry_run", bool),
             detail=_tables(config["detail"]),
             copy_to=None if config["copy_to"] is None else _typed(config, "copy_to", str),
-            tracking_uri=tracking_uri(_inside(config, "tracking", "uri"), out),
-            ray_address=_address(_inside(config, "ray", "address")),
+            tracking_uri=tracking_uri(_inside(config, "tracking", "uri")["uri"], out),
+            ray_address=_address(ray["address"]),
+            ray_ship=_flag("ray.ship", ray["ship"]),
             reserve=_reserve(config["reserve"]),
             max_failures=None if config["max_failures"] is None else _typed(config, "max_failures", int),
             time_budget_s=_budget(config["time_budget"]),
@@ -179,15 +183,24 @@ def _address(address: object) -> str:
     return address
 
 
-def _inside(config: Mapping[str, object], group: str, key: str) -> object:
-    """The value of ``key``, the only one that ``group`` has."""
+def _inside(config: Mapping[str, object], group: str, *keys: str) -> Mapping[str, object]:
+    """What is in ``group``: ``keys`` and no other."""
     node = config.get(group)
-    if not isinstance(node, Mapping) or key not in node:
-        raise SpecError(f"{group}.{key}", None, "it is missing", f"choose an option of {group}")
+    for key in keys:
+        if not isinstance(node, Mapping) or key not in node:
+            raise SpecError(f"{group}.{key}", None, "it is missing", f"choose an option of {group}")
+    assert isinstance(node, Mapping)
     for other, value in node.items():
-        if other != key:
-            raise SpecError(f"{group}.{other}", value, "there is no such key", f"{near(other, (key,))}it has {key}")
-    return node[key]
+        if other not in keys:
+            fix = f"{near(other, keys)}it has {', '.join(keys)}"
+            raise SpecError(f"{group}.{other}", value, "there is no such key", fix)
+    return node
+
+
+def _flag(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise SpecError(key, value, f"its type is {type(value).__name__}", "write true or false")
+    return value
 
 
 def _typed(config: Mapping[str, object], key: str, kind: type[T]) -> T:

@@ -266,6 +266,7 @@ def _outcomes(plan: Plan, missing: Sequence[Point], durations: Durations, brake:
         timeout_s=settings.timeout_s,
         retries=settings.retries,
         address=settings.ray_address,
+        ship=settings.ray_ship,
         reserve=settings.reserve,
         durations=durations,
         brake=brake,

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 LOG = "XSIM_CHECKED_LOG"  # a file: a line per experiment that was checked
+FATES = "XSIM_FATES"  # a folder: simulations go wrong, see tests/faulty_worker.py
 
 
 class _Watched(importlib.abc.Loader):
@@ -53,7 +54,13 @@ def _check_packets(module: ModuleType) -> None:
     instances.totals, instances._retire = checker.checked_totals, checker.checked_retire
 
 
+def _spoil(module: ModuleType) -> None:
+    _tests("faulty_worker").spoil(module)
+
+
 _CHECKS = {"xsim.experiment": _check_accounts, "xsim.sim.packets.instances": _check_packets}
+if FATES in os.environ:
+    _CHECKS["runners.worker"] = _spoil
 
 
 def _tests(name: str) -> ModuleType:

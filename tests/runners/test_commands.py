@@ -70,7 +70,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("deployment.bogus=1", "it has name, replicas, blocking_sends, bucket, serial_sync, tp_overlap, zero\n"),
         ("cluster.hosts.0.nics=1", "did you mean nic? it has devices, nic; a plus before the key adds scale_up,"),
         ("cluster.hosts.0.count=2", "cluster.hosts.0.count = 2: cluster.hosts.0 does not have it yet; write +"),
-        ("ray.bogus=1", "ray.bogus = 1: there is no such key; it has address\n"),
+        ("ray.bogus=1", "ray.bogus = 1: there is no such key; it has address, ship\n"),
         ("~out", "~out = '': it cannot be removed; set it"),
         ("~seed", "~seed = '': it cannot be removed; set it"),
         ("cluster=fig4 cluster=gpt3_1024", "cluster = 'gpt3_1024': it is set twice"),

@@ -7,13 +7,14 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
 
+from runners import leftovers
 from runners.locks import lock
 from runners.points import Point
 from runners.pool import Finished, Limits, finished
@@ -28,6 +29,8 @@ class Unlucky(Worker):
         match config["fate"]:
             case "dies":
                 os._exit(1)
+            case "slow":
+                time.sleep(1)
             case "hangs":
                 time.sleep(1000)
             case "dies once":
@@ -57,17 +60,51 @@ def point(number: int, fate: str, marker: str = "", wall_s: float = 1.0) -> Poin
     )
 
 
-def test_every_fate_is_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder for temporary files with a name so short that Ray's sockets can lie in it."""
     cloudpickle: Any = ray.cloudpickle  # workers do not find the tests: the class travels by value
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    monkeypatch.setattr(tempfile, "tempdir", tempfile.mkdtemp(dir="/tmp"))  # names of Ray's sockets must be short
+    monkeypatch.setattr(tempfile, "tempdir", tempfile.mkdtemp(dir="/tmp"))
+    yield
+    shutil.rmtree(tempfile.gettempdir())
+
+
+def test_a_death_among_short_points_costs_the_others_nothing(short: None) -> None:
+    """They shared its call; each ends once, and the one that dies does so alone before it is blamed.
+
+    Nobody's process is left, nor any file.
+    """
+    points = [point(number, "dies" if number == 30 else "fine", wall_s=0.001) for number in range(60)]
+    calls: list[int] = []
+    limits = Limits(
+        workers=2,
+        timeout_s=60.0,
+        retries=1,
+        address="local",
+        begun=lambda _worker, titles: calls.append(len(titles)),
+    )
+
+    done = [entry for entry in finished(points, limits, Unlucky) if isinstance(entry, Finished)]
+
+    assert sorted(entry.point.key for entry in done) == [each.key for each in points]
+    states = {entry.point.key: entry.outcome["status"] for entry in done}
+    assert [key for key, status in states.items() if status != "ok"] == ["0030"]
+    assert states["0030"] == "crashed"
+    assert max(calls) > 5
+    assert not list(leftovers.holders(tempfile.gettempdir()))
+    assert not list(Path(tempfile.gettempdir()).iterdir())
+
+
+def test_every_fate_is_one_row(tmp_path: Path, short: None) -> None:
     killed, alive = (Path(tempfile.mkdtemp(prefix="xsim-ray-"), "owner") for _ in range(2))
     killed.touch()
     owner = lock(alive)
     assert owner is not None
     fates = ["fine", "dies", "fine", "hangs", "dies once", "too large", "fine"]
     points = [point(number, fate, f"{tmp_path}/marker") for number, fate in enumerate(fates)]
-    limits = Limits(workers=2, timeout_s=3.0, retries=1, address="local")
+    begun: list[tuple[int, Sequence[str]]] = []
+    limits = Limits(workers=2, timeout_s=3.0, retries=1, address="local", begun=lambda *started: begun.append(started))
 
     done = [entry for entry in finished(points, limits, Unlucky) if isinstance(entry, Finished)]
 
@@ -82,6 +119,10 @@ def test_every_fate_is_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "0005": ("out_of_memory", 2),
         "0006": ("ok", 1),
     }
+    starts = [(worker, title) for worker, titles in begun for title in titles]
+    assert len(starts) == sum(entry.attempt for entry in done)
+    assert {worker for worker, _ in starts} == {0, 1}
+    assert dict(begun) == {0: [], 1: []}, "in the end nobody does anything"
     reasons = {entry.point.key: entry.outcome["reason"] for entry in done}
     assert "timeout_s=3" in reasons["0003"]
     assert reasons["0001"]
@@ -89,4 +130,3 @@ def test_every_fate_is_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not killed.parent.exists()
     with owner:
         assert list(Path(tempfile.gettempdir()).iterdir()) == [alive.parent]
-    shutil.rmtree(tempfile.gettempdir())
