@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install sweep ui test check lint format types imports pytest bench soak proto wheel clean
+.PHONY: help install sweep ui doctor test check lint format types imports pytest bench soak proto wheel clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,6 +23,9 @@ sweep: $(STAMP)  ## run the grid hetero_llama and compare its deployments
 
 ui: $(STAMP)  ## open the results in the MLflow UI, on 127.0.0.1
 	$(BIN)/python -m runners.ui
+
+doctor: $(STAMP)  ## say what would go wrong tonight
+	$(BIN)/python -m runners.doctor
 
 test: $(STAMP)  ## install, then every check
 	@$(MAKE) --no-print-directory check
@@ -43,7 +46,10 @@ types: $(STAMP)  ## mypy --strict
 imports: $(STAMP)  ## which module may import which
 	$(BIN)/lint-imports
 
-pytest: $(STAMP)  ## the tests, in as many processes as there are cores
+pydoctor: $(STAMP)  ## say what would go wrong tonight
+	$(BIN)/python -m runners.doctor
+
+test: $(STAMP)  ## the tests, in as many processes as there are cores
 	$(BIN)/pytest -q --numprocesses auto --dist loadfile
 
 bench: $(STAMP)  ## speed and memory, as ratios and medians

@@ -24,6 +24,14 @@ CASE_COLUMNS = (
 ALWAYS = ("cluster", "model")
 SHOWN_OF_FAILURE = ("cluster", "model", "deployment", "reshard", "network", "point")  # others where they vary
 
+READ = frozenset(
+    (
+        *CASE_COLUMNS,
+        *("status", "reason", "training_time_s", "bubble_time_s", "idle_time_s", "reshard_comm_time_s"),
+        *("dp_comm_time_s", "move_optimality", "sync_optimality", "fits"),
+    )
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
@@ -79,7 +87,7 @@ def compare(table: pa.Table, by: str | None = None) -> Comparison:
 
     A case of which no option ran is left out: ``failures`` tells why.
     """
-    rows: list[Row] = table.to_pylist()
+    rows = _rows(table)
     chosen = by or next((name for name in COMPARED if len({row[name] for row in rows}) > 1), COMPARED[0])
     rows = _without_own_options(rows, chosen)
     others = [name for name in CASE_COLUMNS if name != chosen]
@@ -101,7 +109,7 @@ def compare(table: pa.Table, by: str | None = None) -> Comparison:
 
 def failures(table: pa.Table) -> list[Failure]:
     """The runs that did not end well, by status and reason, most frequent first."""
-    rows: list[Row] = table.to_pylist()
+    rows = _rows(table)
     varying = {name for name in COMPARED if len({row[name] for row in rows}) > 1}
     named = [name for name in CASE_COLUMNS if name in SHOWN_OF_FAILURE or name in varying]
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -127,6 +135,17 @@ def _without_own_options(rows: Sequence[Row], chosen: str) -> list[Row]:
         {**row, "point": ", ".join(part for part in own if part not in constant[row[chosen]])}
         for row, own in zip(rows, parts, strict=True)
     ]
+
+
+def _rows(table: pa.Table) -> list[Row]:
+    """What is looked at here of each row: a table holds much more."""
+    rows: list[Row] = table.select([name for name in table.column_names if name in READ]).to_pylist()
+    return rows
+
+
+def _constant(rows: Sequence[Row], name: str) -> bool:
+    """Whether ``name`` tells no two of ``rows`` apart."""
+    return len({row[name] for row in rows}) <= 1
 
 
 def _figures(row: Row) -> Figures:
@@ -155,7 +174,7 @@ def _distinguishing(rows: Sequence[Row], names: Sequence[str], chosen: str) -> t
     """Those of ``names`` that tell rows of one option of ``chosen`` apart which the names before them do not."""
     kept = [name for name in ALWAYS if name in names]
     for name in names:
-        if name in kept:
+        if name in kept or _constant(rows, name):
             continue
         before = len({_case(row, (chosen, *kept)) for row in rows})
         if len({_case(row, (chosen, *kept, name)) for row in rows}) > before:
@@ -165,6 +184,8 @@ def _distinguishing(rows: Sequence[Row], names: Sequence[str], chosen: str) -> t
 
 def _differs(rows: Sequence[Row], columns: Sequence[str], name: str) -> bool:
     """Whether rows of one case have unlike values of ``name``."""
+    if _constant(rows, name):
+        return False
     return len({_case(row, (*columns, name)) for row in rows}) > len({_case(row, columns) for row in rows})
 
 

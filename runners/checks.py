@@ -30,6 +30,7 @@ RAY_BYTES = 1 << 30  # its logs, and objects that do not fit into shared memory
 WORKER_BYTES = 1 << 30  # a worker with a simulation of 1024 ranks
 FILES = 4096  # open at once: Ray's sockets and logs of a few dozen workers
 SKEW_S = 60.0
+RAY_S = 60.0
 RAY_PROGRAMS = ("raylet", "gcs_server", "ray::")
 
 
@@ -215,7 +216,7 @@ def ray_starts() -> Iterator[Finding]:
         with ray_session("local", 1) as session:
             import ray
 
-            answer = ray.get(ray.remote(num_cpus=1)(os.getpid).remote(), timeout=60)
+            answer = ray.get(ray.remote(num_cpus=1)(_process).remote(), timeout=RAY_S)
             memory = session.memory_bytes(ray.get_runtime_context().get_node_id())
     except Exception as error:  # whatever Ray raises is the finding
         text = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
@@ -224,6 +225,10 @@ def ray_starts() -> Iterator[Finding]:
     text = f"{session.workers} worker answered (process {answer}) after {time.monotonic() - started:.1f} s"
     limit = "" if memory is None else f"; {_bytes(memory[1])} for it"
     yield Finding("ray", "ok", text + limit)
+
+
+def _process() -> int:
+    return os.getpid()
 
 
 def _wrong(pinned: list[tuple[str, str]]) -> Iterator[str]:

@@ -182,7 +182,7 @@ class Store:
 
 def _fold(folder: Path, rows: Sequence[pa.Table]) -> None:
     """Write ``rows`` as the newest part, the small ones before it in the same; of old rows half at most stay."""
-    found = parts(folder)
+    found = parts(folder, ("key",))
     there = {name: table for name, table in found.items() if table is not None or (folder / TABLE / name).exists()}
     names = list(there)
     kept = len(names)
@@ -192,7 +192,7 @@ def _fold(folder: Path, rows: Sequence[pa.Table]) -> None:
     distinct = {key for table in (*whole, *rows) for key in table["key"].to_pylist()}
     if len(whole) == len(names) and sum(table.num_rows for table in whole[:kept]) > 2 * len(distinct):
         kept = 0
-    joined = newest([*(table for name in names[kept:] if (table := there[name]) is not None), *rows])
+    joined = newest([*(pq.read_table(folder / TABLE / name) for name in names[kept:]), *rows])
     assert joined is not None
     taken = {*found, *(path.name for path in (folder / TABLE).glob("part-*.parquet"))}
     numbers = (int(name.removeprefix("part-").removesuffix(".parquet")) for name in taken)

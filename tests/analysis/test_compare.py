@@ -11,6 +11,7 @@ import pytest
 from analysis.cases import CASE_COLUMNS, Failure, compare, failures
 from analysis.compare import main, show
 from analysis.plots import save_bars
+from analysis.screen import MANY, fits, print_table
 
 
 def table(*rows: Mapping[str, object]) -> pa.Table:
@@ -287,3 +288,27 @@ def test_a_file_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
     assert main([str(path)]) == 2
     assert re.fullmatch(r"error: folder = .*: there is no such folder; .*\n", capsys.readouterr().err)
+
+
+def test_large_tables_look_as_small_ones_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of thousands of rows are not left to rich; a letter of two columns, or a text that folds, is."""
+    columns = ["case", "time [s]", "fastest"]
+    rows = [[f"case_{number}", f"{number / 7:.3f}", "lcm" * (number % 3)] for number in range(MANY + 1)]
+
+    def printed(rows: list[list[str]], many: int) -> str:
+        monkeypatch.setattr("analysis.screen.MANY", many)
+        out = io.StringIO()
+        print_table(columns, rows, numbers=["time [s]"], file=out)
+        return out.getvalue() + str(fits(columns, rows, out))
+
+    for more in ([], [["case", "1", "\u6700\u5feb"]], [["long " * 30, "1", "x"]], [["x" * 300, "1", "x"]]):
+        assert printed(rows + more, MANY) == printed(rows + more, 10**9)
+
+
+def test_a_figure_of_many_cases_is_points(tmp_path: Path) -> None:
+    """Bars of 2,500 cases would be an image that no library can draw."""
+    many = table(*({"cluster": f"c{number // 2}", "reshard": ("lcm", "hetauto")[number % 2]} for number in range(1400)))
+
+    path = save_bars(compare(many), tmp_path / "x.png")
+
+    assert path.read_bytes().startswith(b"\x89PNG")
