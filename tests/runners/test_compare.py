@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from runners import compare, pool, sweep
+from runners.points import Point
+from runners.pool import Finished, Limits
+from runners.worker import simulate
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two sweeps of three points each, of which they share two; B trains shorter sequences."""
+
+    def in_process(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
+        for point in points:
+            yield Finished(point, simulate(point.config), 0, 1)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pool, "finished", in_process)
+    words = ["network=analytic", "tracking=none"]
+    assert sweep.main([*words, "reshard=lcm,hetauto,star", "out=a"]) == 0
+    assert sweep.main([*words, "reshard=lcm,hetauto,ntp", "model.seq_len=1024", "out=b"]) == 0
+    return tmp_path
+
+
+def test_two_sweeps_side_by_side(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+
+    assert compare.main(["a/adhoc", "b/adhoc"]) == 0
+    shown = capsys.readouterr().out
+    assert "training_time_s of A and B, and B over A" in shown
+    assert "| hetauto |" in shown
+    assert "2 points in both, 0 of them equal in every figure" in shown
+    assert "in every point: point nothing -> model.seq_len=1024" in shown
+    assert "1 point only in A\n1 point only in B\n" in shown
+
+    assert compare.main(["a/adhoc", "a/adhoc", "--metric", "energy_j"]) == 0
+    shown = capsys.readouterr().out
+    assert "3 points in both, 3 of them equal in every figure\nB over A: 1 to 1, 1 in the geometric mean\n" in shown
+    assert "|" not in shown
+
+    for words, message in [
+        (["a/adhoc", "nowhere"], "folder = 'nowhere': there is no such folder"),
+        (["a/adhoc", "b/adhoc", "--metric", "speed"], "--metric = 'speed': there is no such figure; choose one of"),
+        (["a/adhoc"], "the following arguments are required: B"),
+    ]:
+        assert compare.main(words) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
