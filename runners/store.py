@@ -72,6 +72,7 @@ SCHEMA: pa.Schema = pa.schema(
 )
 
 Row = dict[str, object]
+NOTHING: Mapping[str, object] = {}
 
 
 def row_of(point: Point, outcome: Outcome, *, worker: int, attempt: int) -> Row:
@@ -146,13 +147,20 @@ class Store:
             self.compact()
 
     def note(
-        self, state: str, total: int, done: Mapping[str, int], eta_s: float | None, name: str = "status.json"
+        self,
+        state: str,
+        total: int,
+        done: Mapping[str, int],
+        eta_s: float | None,
+        more: Mapping[str, object] = NOTHING,
+        name: str = "status.json",
     ) -> None:
         """Where the sweep stands, for other programs: of its ``total`` points, how many ended with which status.
 
         A process that was killed cannot say so: whether it lives shows its number, or how old the note is.
         """
         status: dict[str, object] = {"state": state, "total": total, "done": dict(done), "eta_s": eta_s}
+        status |= more
         status |= {"pid": os.getpid(), "host": socket.gethostname(), "noted_unix_s": round(time.time(), 1)}
         write_whole(self.folder / name, _json(status))
 

@@ -195,15 +195,19 @@ def _run_missing(
 
     settings = plan.settings
     workers = settings.num_workers or len(os.sched_getaffinity(0))
-    count = Count(len(missing), min(workers, len(missing)))
+    kinds = Counter(str(point.labels["network"]) for point in missing if not point.contradiction)
+    known_s = {kind: durations.measured_s({"network": kind}) for kind in kinds}
+    measured_s = {kind: each for kind, each in known_s.items() if each is not None}
+    count = Count(len(missing), min(workers, len(missing)), kinds, measured_s)
 
     def note(state: str) -> None:
         name = "status.json" if settings.shard is None else f"status-{settings.shard.name}.json"
-        store.note(state, len(plan.points), before + count.done, count.eta_s, name)
+        store.note(state, len(plan.points), before + count.done, count.eta_s, count.noted, name)
 
     state, cause = "stopped", ""
     try:
         if missing:
+            note("running")  # not what an earlier sweep left, while Ray starts
             _follow(plan, store, missing, count, durations, tracker, note, brake)
         cause = brake.cause if count.left else ""
         state = "interrupted" if cause else "finished"
@@ -233,7 +237,7 @@ def _follow(
     from runners.store import row_of
 
     noted_s = 0.0
-    with progress(count) as display, closing(_outcomes(plan, missing, durations, brake)) as outcomes:
+    with progress(count) as display, closing(_outcomes(plan, missing, count, durations, brake)) as outcomes:
         for done in outcomes:
             if done is not None:
                 row = row_of(done.point, done.outcome, worker=done.worker, attempt=done.attempt)
@@ -242,15 +246,20 @@ def _follow(
                 store.write(row)
                 if tracker is not None:
                     tracker.add(row)
-                brake.count(done.outcome["status"])
-                count.add(done.outcome["status"], done.outcome["wall_s"], done.worker)
+                status, kind = done.outcome["status"], str(done.point.labels["network"])
+                count.add(status, done.outcome["wall_s"], done.worker, kind)
+                brake.count(status)
+                if status in FAILURES:
+                    count.fail(status, done.point.title, done.outcome["reason"])
             display.show(count)
             if time.monotonic() - noted_s > STATUS_EVERY_S:
                 noted_s = time.monotonic()
                 note("running")
 
 
-def _outcomes(plan: Plan, missing: Sequence[Point], durations: Durations, brake: Brake) -> Generator[Finished | None]:
+def _outcomes(
+    plan: Plan, missing: Sequence[Point], count: Count, durations: Durations, brake: Brake
+) -> Generator[Finished | None]:
     """Contradictions are answered here, the rest by workers."""
     from runners.pool import Finished, Limits, finished
     from runners.worker import Outcome
@@ -270,6 +279,7 @@ def _outcomes(plan: Plan, missing: Sequence[Point], durations: Durations, brake:
         reserve=settings.reserve,
         durations=durations,
         brake=brake,
+        begun=count.begin,
     )
     if sound:
         _compile(sound)
