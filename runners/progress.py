@@ -107,7 +107,7 @@ class Count:
         expected = [(self._typical_s(kind), count) for kind, count in left.items()]
         if any(typical_s is None for typical_s, _ in expected):
             return None
-        return sum((typical_s or 0.0) * count for typical_s, count in expected) / self.workers
+        return sum((typical_s or 0.0) * count for typical_s, count in expected) / max(1, self.workers)
 
     def _typical_s(self, kind: str) -> float | None:
         first = [wall_s for name, wall_s in self._first_s.values() if name == kind]
@@ -174,7 +174,7 @@ def progress(count: Count) -> Iterator[Progress]:
     from rich.console import Console
     from rich.live import Live
 
-    with Live(console=Console(stderr=True), refresh_per_second=4, get_renderable=lambda: _screen(count)) as live:
+    with Live(console=Console(stderr=True), refresh_per_second=2, get_renderable=lambda: _screen(count)) as live:
 
         class _Shown:
             told = 0

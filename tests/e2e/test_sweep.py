@@ -255,7 +255,7 @@ def test_a_narrower_sweep_and_a_newer_simulator(
     assert compare.main([str(out / "adhoc")]) == 0
     assert "1 row of earlier sweeps not shown; --all shows everything" in capsys.readouterr().out
 
-    monkeypatch.setattr("runners.points.code_hash", lambda: "newer")
+    monkeypatch.setattr("runners.resolve.code_hash", lambda: "newer")
     assert sweep.main([*GRID, "tracking=none"]) == 0
     changed = "0 already there; the simulator's code has changed since: 3 rows of an earlier version hidden"
     assert changed in capsys.readouterr().err

@@ -144,3 +144,7 @@ def test_a_screen_has_room_for_some_workers() -> None:
     assert "point 15" in out.getvalue()
     assert "point 16" not in out.getvalue()
     assert "and 24 workers more" in out.getvalue()
+
+
+def test_nothing_to_run_takes_no_time() -> None:
+    assert Count(total=0, workers=0).eta_s == 0
