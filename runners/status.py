@@ -74,7 +74,7 @@ def _left(eta_s: float | None) -> str:
 
 
 def _failed(note: Mapping[str, Any]) -> bool:
-    from runners.due import FAILURES
+    from runners.brake import FAILURES
 
     return any((note.get("done") or {}).get(status) for status in FAILURES)
 

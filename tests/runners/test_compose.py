@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
+import hydra
 import pytest
+from omegaconf import OmegaConf
 
 from runners.cli import read_command
-from runners.compose import Plain, delete, place
+from runners.compose import Plain, delete, place, session
 from runners.points import Point, plan_single, plan_sweep
 from xsim import families
 from xsim.errors import SpecError
@@ -136,6 +139,36 @@ def test_only_the_chosen_members_are_loaded(monkeypatch: pytest.MonkeyPatch) -> 
     assert plan_sweep(read_command(["reshard=hetauto", "seed=0,1"], "")).points
     with pytest.raises(SpecError, match="reshard = 'lcm': its file is broken"):
         plan_single(read_command([], ""))
+
+
+@pytest.mark.parametrize(
+    ("fixed", "axes"),
+    [
+        ("+experiment=fig4_13b ~cluster.scale_out.spines", "reshard=lcm,star seed=0,7 model.seq_len=512,1024"),
+        ("planner=uniform batch=64 ++cluster.hosts.0.count=2", "cluster=fig4,gpt3_1024 model=llama2_7b,gpt3_175b"),
+        ("deployment.replicas.0.micro_batch=3 +deployment.zero=1", "network=packet,flow network.reuse=true,false"),
+    ],
+)
+def test_points_are_joined_as_hydra_would_compose_them(fixed: str, axes: str) -> None:
+    """Each composed by Hydra alone."""
+    columns = [
+        [f"{key}={value}" for value in text.split(",")] for key, _, text in (a.partition("=") for a in axes.split())
+    ]
+    points = plan_sweep(read_command([*fixed.split(), *axes.split()], "")).points
+
+    with session():
+        for point, choice in zip(points, itertools.product(*columns), strict=True):
+            chosen = [word for word in choice if not word.startswith("network.")]  # Hydra knows no options of members
+            plain = OmegaConf.to_container(hydra.compose("config", [*fixed.split(), *chosen]), resolve=True)
+            assert isinstance(plain, dict)
+            if point.labels["planner"] != "given":
+                plain["deployment"] = None
+            for key in ("cluster", "model", "deployment", "precision", "optimizer", "seed", "memory", "verify"):
+                node = plain[key]
+                assert point.config[key] == ({"name": point.labels[key]} | node if isinstance(node, dict) else node)
+            for family in families.FAMILIES:
+                assert plain[family]["name"] == point.labels[family]
+                assert json.loads(point.config_json)[family]["name"] == point.labels[family]
 
 
 @pytest.mark.parametrize(
