@@ -10,7 +10,7 @@ from typing import cast
 
 from analysis.command import tell
 from analysis.screen import counted
-from runners.due import History, chosen, why
+from runners.due import FAILURES, History, chosen, why
 from runners.inputs import read
 from runners.points import Plan, Point
 from xsim.errors import SpecError
@@ -31,10 +31,13 @@ def list_points(plan: Plan) -> None:
     expected_s: list[float | None] = []
     shard = settings.shard
     points = [point for point in chosen(plan.points, settings.only) if shard is None or shard.holds(point.key)]
+    failed = 0
     for point in points:
         reason = why(point, history, settings)
         if not reason:
-            print(f"{point.title}  [{point.key[:8]}]  there: {history.known[point.key]}")
+            status = history.known[point.key]
+            failed += status in FAILURES
+            print(f"{point.title}  [{point.key[:8]}]  there: {status}")
             continue
         line, runs = preview(point)
         reasons[reason.partition(":")[0].partition(",")[0] if runs else "not to be simulated"] += 1
@@ -42,7 +45,8 @@ def list_points(plan: Plan) -> None:
         if runs:
             expected_s.append(took_s)
         print(f"{line}  {reason}{'' if not runs or took_s is None else f', about {_shown(took_s)}'}")
-    tell(_total(plan, len(points), reasons, expected_s))
+    again = f"; retry=failed runs {counted(failed, 'point')} again" if failed else ""
+    tell(_total(plan, len(points), reasons, expected_s) + again)
 
 
 def _total(plan: Plan, listed: int, reasons: Counter[str], expected_s: Sequence[float | None]) -> str:

@@ -14,6 +14,8 @@ from xsim.errors import SpecError
 
 __all__ = ["check_reach"]
 
+WRITTEN = ("out", "copy_to")  # settings that name a place to write to
+
 
 def check_reach(group: str, file: str, found: Mapping[str, object], text: str) -> None:
     """Refuse settings of Hydra, defaults outside the groups, files to read and places to write to.
@@ -54,7 +56,7 @@ def _places(node: object, path: str) -> Iterator[tuple[str, str]]:
         for key, value in node.items():
             place = f"{path}.{key}" if path else str(key)
             last = place.rpartition(".")[2]
-            if last == "path" or place == "out" or (last == "uri" and str(value).startswith("sqlite:")):
+            if last == "path" or place in WRITTEN or (last == "uri" and str(value).startswith("sqlite:")):
                 if value not in (None, ""):
                     yield place.removeprefix("grid.axes."), str(value)
             else:

@@ -131,6 +131,25 @@ def test_failures_run_again_when_asked(capsys: pytest.CaptureFixture[str]) -> No
     assert reasons("force=true") == ["forced, it was crashed", "forced, it was ok"]
 
 
+def test_a_dry_run_tells_how_failures_run_again(
+    ran: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_experiment: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr("runners.worker.run", fails)
+    assert sweep.main(GRID) == 1
+    capsys.readouterr()
+
+    assert sweep.main([*GRID, "dry_run=true"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.count("]  there: failed\n") == 2
+    assert shown.err == "2 points; retry=failed runs 2 points again\n"
+
+    assert sweep.main([*GRID, "retry=failed", "dry_run=true"]) == 0
+    assert capsys.readouterr().out.count("]  failed before: failed\n") == 2
+
+
 def test_the_same_experiment_tells_most_about_how_long_a_point_takes() -> None:
     (point, other) = plan("network=flow", "reshard=lcm,hetauto").points
     named = {"network": "flow", "cluster": "fig4", "model": "llama2_7b"}

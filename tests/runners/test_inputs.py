@@ -84,6 +84,8 @@ SETTINGS = {
     "time_budget": "8h",
     "shard": "1/2",
     "on_done": "true",
+    "detail": "[ranks]",
+    "copy_to": "copies",
 }
 
 
