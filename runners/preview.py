@@ -10,7 +10,8 @@ from typing import cast
 
 from analysis.command import tell
 from analysis.screen import counted
-from runners.due import FAILURES, History, chosen, why
+from runners.brake import FAILURES
+from runners.due import History, chosen, why
 from runners.inputs import read
 from runners.points import Plan, Point
 from xsim.errors import SpecError
