@@ -13,7 +13,7 @@ from xsim.fabric.fabric import Fabric
 from xsim.fabric.topology.rail import Rail
 from xsim.plan.collective.direct import Direct
 from xsim.sim.congestion.ndp import Ndp
-from xsim.sim.contracts import Completion, Fault, NetworkStats
+from xsim.sim.contracts import Completion, Fault, NetworkStats, Purpose
 from xsim.sim.network.analytic import Analytic
 from xsim.sim.network.flow import Flow
 from xsim.sim.network.packet import Packet
@@ -67,6 +67,43 @@ def test_what_receivers_have_asked_for_comes_another_way(routing: Rule, until_ps
     (broken,), stats = run(fabric, Fault(20 * US, "segment0.rail1 -> spine0", until_ps), **options)
 
     assert broken.at_ps > whole.at_ps
+    assert stats.link_bytes.sum() == straight.link_bytes.sum()
+    assert stats.packets is not None
+    assert stats.packets.lost.sum() > 0
+
+
+@pytest.mark.parametrize("flow_control", ["pause", "credit"])
+@pytest.mark.parametrize("order", ["round_robin", "strict"])
+@pytest.mark.parametrize("until_ps", [None, 60 * US])
+def test_every_class_goes_on_when_a_link_fails(
+    flow_control: Literal["pause", "credit"], order: Literal["round_robin", "strict"], until_ps: int | None
+) -> None:
+    fabric = fabric_of_rails()
+    classes = Packet(
+        retry_ps=100 * US,
+        flow_control=flow_control,
+        sync_class=1,
+        background_class=6,
+        class_order=order,
+        ack_priority=True,
+    )
+    purposes: tuple[Purpose, ...] = ("collective", "sync", "background")
+
+    def ends(*faults: Fault) -> tuple[list[int], NetworkStats]:
+        network = classes.open(fabric, 0, faults)
+        for purpose in purposes:
+            everything = graph(Direct(), "all_to_all", fabric, S // 30)
+            handle = network.submit(everything, purpose)
+            for party in range(everything.parties):
+                network.release(handle, party, 0)
+        found: list[int] = []
+        while completions := network.advance(None):
+            found += [completion.at_ps for completion in completions]
+        return found, network.stats()
+
+    (whole, straight), (broken, stats) = ends(), ends(Fault(20 * US, "segment0.rail1 -> spine0", until_ps))
+    assert len(whole) == len(broken) >= len(purposes)
+    assert broken[-1] > whole[-1]
     assert stats.link_bytes.sum() == straight.link_bytes.sum()
     assert stats.packets is not None
     assert stats.packets.lost.sum() > 0
