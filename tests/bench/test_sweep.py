@@ -1,16 +1,47 @@
-"""Grids from the command line, with Ray's start and a cold cache of compiled code; and again, with nothing to do."""
+"""Grids from the command line, with Ray's start and a cold cache of compiled code; and again, with nothing to do.
+
+What a sweep costs beside its simulations, and what a second worker brings.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+import ray
+
 import analysis
+from runners.cli import read_command
+from runners.points import Point, plan_sweep
+from runners.pool import Finished, Limits, finished
+from runners.store import Store, row_of
+from runners.worker import Outcome, Worker
 
 LIMIT_S, LIMIT_AGAIN_S, LIMIT_ALL_S = 60, 15, 90
+TRIVIAL, LIMIT_TRIVIAL_S = 2000, 0.003
+SEEDS, LIMIT_SECOND, QUIET_LOAD = 4, 1.85, 1.0
+
+
+class Trivial(Worker):
+    """Answers at once."""
+
+    def simulate(self, config: Mapping[str, object]) -> Outcome:
+        return Outcome(status="ok", reason="", details="", metrics={"training_time_s": 1.0}, wall_s=0.0001)
+
+
+def limits(workers: int) -> Limits:
+    return Limits(workers=workers, timeout_s=None, retries=0, address="local")
+
+
+def points(*words: str) -> list[Point]:
+    return list(plan_sweep(read_command(list(words), "")).points)
 
 
 def sweep(folder: Path, grid: str = "hetero_llama") -> None:
@@ -48,3 +79,70 @@ def test_every_strategy_on_eight_clusters(benchmark: Any, tmp_path: Path) -> Non
     assert table["status"].to_pylist() == ["ok"] * 8 * 10
     assert (len(set(table["cluster"].to_pylist())), len(set(table["reshard"].to_pylist()))) == (8, 10)
     assert benchmark.stats.stats.max < LIMIT_ALL_S
+
+
+def test_the_overhead_of_a_point(benchmark: Any, tmp_path: Path) -> None:
+    """Of the driver, each row forced to disk; the first two hundred start the workers."""
+    cloudpickle: Any = ray.cloudpickle
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    one, *_ = points("network=analytic", "reshard=lcm,hetauto")
+    many = [replace(one, key=f"{number:032x}") for number in range(TRIVIAL + 200)]
+    store, spent_s = Store(tmp_path), list[float]()
+
+    def run() -> None:
+        left = TRIVIAL
+        for done in finished(many, limits(2), Trivial):
+            if isinstance(done, Finished):
+                store.write(row_of(done.point, done.outcome, worker=done.worker, attempt=done.attempt))
+                left -= 1
+                if left == TRIVIAL - 200:
+                    spent_s.append(time.process_time())
+        spent_s.append(time.process_time())
+
+    benchmark.pedantic(run, rounds=1)
+
+    assert len(store.known()) == TRIVIAL + 200
+    benchmark.extra_info["ms a point"] = 1000 * (spent_s[1] - spent_s[0]) / TRIVIAL
+    assert (spent_s[1] - spent_s[0]) / TRIVIAL < LIMIT_TRIVIAL_S
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU")
+def test_what_a_second_worker_brings(benchmark: Any) -> None:
+    """How many simulations go on at once, and, where nothing else runs on the machine, how much sooner all have ended.
+
+    Counted from the first answer of the last worker to that of the last but two, when one may have nothing to do.
+    """
+    seeds = ",".join(map(str, range(SEEDS)))
+    many = points("+grid=hetero_llama", f"seed={seeds}")
+    quiet = os.getloadavg()[0] < QUIET_LOAD
+    spans: dict[int, tuple[float, float]] = {}
+    turns: list[tuple[float, int, bool]] = []  # when which worker has work, or none
+
+    def run() -> None:
+        for workers in (1, 2):
+            turns.clear()
+            noted = replace(
+                limits(workers), begun=lambda *each: turns.append((time.monotonic(), each[0], bool(each[1])))
+            )
+            ends_s, started = list[float](), set[int]()
+            for done in finished(many, noted):
+                if isinstance(done, Finished):
+                    started.add(done.worker)
+                    if len(started) == workers:
+                        ends_s.append(time.monotonic())
+            spans[workers] = ends_s[0], ends_s[-3]
+
+    benchmark.pedantic(run, rounds=1)
+
+    (one, two) = (ends_s - starts_s for starts_s, ends_s in spans.values())
+    at_once = sum(busy_s(turns, worker, *spans[2]) for worker in (0, 1)) / two
+    benchmark.extra_info.update({"at once": at_once, "times one worker": one / two, "quiet": quiet})
+    assert at_once > LIMIT_SECOND
+    assert not quiet or one / two > LIMIT_SECOND
+
+
+def busy_s(turns: list[tuple[float, int, bool]], worker: int, starts_s: float, ends_s: float) -> float:
+    """How long ``worker`` had work between two instants."""
+    own = [(time_s, busy) for time_s, number, busy in turns if number == worker]
+    spans = zip(own, [*own[1:], (ends_s, False)], strict=True)
+    return sum(max(0.0, min(until_s, ends_s) - max(from_s, starts_s)) for (from_s, busy), (until_s, _) in spans if busy)
