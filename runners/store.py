@@ -71,6 +71,8 @@ SCHEMA: pa.Schema = pa.schema(
     metadata={"schema_version": str(SCHEMA_VERSION)},
 )
 
+_STRUCT = pa.struct(list(SCHEMA))
+
 Row = dict[str, object]
 NOTHING: Mapping[str, object] = {}
 
@@ -137,10 +139,10 @@ class Store:
     def write(self, row: Row) -> None:
         """One finished run; every ``FOLD_ROWS`` of them are folded into a part."""
         key = str(row["key"])
-        table = pa.Table.from_pylist([row], schema=SCHEMA)
+        values = pa.array([row], _STRUCT)  # all columns at once: an array for each takes three times as long
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, SCHEMA) as writer:
-            writer.write_table(table)
+            writer.write_batch(pa.RecordBatch.from_arrays(values.flatten(), schema=SCHEMA))
         write_whole(self.folder / RUNS / key[:2] / f"{key}.arrow", sink.getvalue().to_pybytes())
         self._unfolded += 1
         if self._unfolded >= FOLD_ROWS:

@@ -161,6 +161,7 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
         "collectives.parquet",
         "completion.parquet",
         "exchanges.parquet",
+        "flows.parquet",
         "links.parquet",
         "operators.parquet",
         "ranks.parquet",
