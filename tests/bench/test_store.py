@@ -18,6 +18,7 @@ from analysis.compare import show
 from analysis.tables import select
 from runners.mlflow_runs import experiment_of, log_run, open_client
 from runners.store import Row, Store, row_of
+from tests.runners.mlflow_stores import track, tracker
 from tests.runners.test_store import FIGURES, outcome, point
 
 ROWS = 10_000
@@ -80,7 +81,7 @@ def test_what_is_there_already(benchmark: Any, store: Store) -> None:
     assert cpu_s(lambda: (store.known(), store.older("c1"))) < KNOWN_S
 
 
-def test_the_report(benchmark: Any, store: Store) -> None:
+def test_the_report_mlflow_21841_2730(benchmark: Any, store: Store) -> None:
     shown = io.StringIO()
 
     benchmark.pedantic(lambda: show(select(store.folder).table, file=shown), rounds=1)
@@ -139,3 +140,31 @@ def test_a_run_in_mlflow(benchmark: Any, tmp_path: Path) -> None:
     took = cpu_s(hundred)
     assert len(FIGURES) > 40
     assert took / 100 < MLFLOW_S
+
+
+def test_a_sweep_ends_soon_after_its_simulations(benchmark: Any, tmp_path: Path) -> None:
+    """MLflow is told beside them: of points that take a quarter of a second a tenth of their time is left at most."""
+    store = Store(tmp_path / "outputs" / "some")
+    store.begin({"code": "c1"})
+    uri = f"sqlite:///{tmp_path / 'outputs' / 'mlflow.db'}"
+    track(tracker(uri, store))  # the database is there
+    found, times = tracker(uri, store), []
+
+    def sweep() -> None:
+        found.start()
+        for number in range(80):
+            time.sleep(0.25)
+            started = time.perf_counter()
+            found.add(row(number))
+            times.append(time.perf_counter() - started)
+        times.append(time.perf_counter())
+        found.close()
+        times.append(time.perf_counter())
+
+    benchmark.pedantic(sweep, rounds=1)
+
+    *added, ran, ended = times
+    benchmark.extra_info["seconds after the simulations"] = ended - ran
+    assert (found.problem, found.logged) == ("", 80)
+    assert max(added) < 0.01
+    assert ended - ran < 0.1 * 80 * 0.25

@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 import psutil
 import pytest
 
+from runners.mlflow_runs import open_client
 from runners.store import Store
 from tests.runners.mlflow_stores import GRID, copied, logged, track, tracker
 from tests.runners.test_track import row
@@ -71,6 +72,25 @@ def test_few_processes_on_the_loopback_interface(page: tuple[psutil.Process, str
     assert {each.laddr.ip for each in ports} == {"127.0.0.1"}
     assert address.endswith(f":{ports[0].laddr.port}")
     assert not any("sqlite" in word for one in family for word in one.cmdline()), "it could name a password"
+
+
+def test_a_server_is_told_as_a_file_is(page: tuple[psutil.Process, str, Path], tmp_path: Path) -> None:
+    """``tracking=server``: runs, their parent and their config, and nothing twice."""
+    _, address, _ = page
+    store = Store(tmp_path / "outputs" / GRID)
+    store.begin({"code": "c1"})
+    for _ in range(2):
+        track(tracker(address, store, sweep="far", status="FINISHED"), [row("f1"), row("f2", "timeout")])
+
+    parents, runs = logged(address)
+    (parent,) = [each for each in parents if each.data.tags["xsim.sweep"] == "far"]
+    assert parent.info.status == "FINISHED"
+    assert {key: runs[key].info.status for key in ("f1", "f2")} == {"f1": "FINISHED", "f2": "FAILED"}
+    assert runs["f1"].data.tags["mlflow.parentRunId"] == parent.info.run_id
+    client = open_client(address)
+    assert client.download_artifacts(runs["f1"].info.run_id, "config.json", str(tmp_path)).endswith("config.json")
+    assert json.loads((tmp_path / "config.json").read_text()) == {}
+    assert not list(tmp_path.rglob("*.db"))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
