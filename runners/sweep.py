@@ -9,11 +9,9 @@ A sweep that was started before runs only what is missing.
 
 from __future__ import annotations
 
-import os
 import shlex
-import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -28,14 +26,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from runners.brake import Brake
-    from runners.durations import Durations
     from runners.points import Plan, Point
-    from runners.pool import Finished
-    from runners.progress import Count
     from runners.store import Store
     from runners.track import Tracker
 
-STATUS_EVERY_S = 5.0
 TOLD_FROM = 20  # runs that wait for MLflow: half a second
 
 
@@ -86,6 +80,7 @@ def _run_claimed(plan: Plan, argv: Sequence[str], brake: Brake) -> tuple[int, st
     """The exit code, and a line on what became of the points."""
     from runners.due import History, chosen, why
     from runners.manifest import manifest
+    from runners.running import Running
     from runners.store import Store
 
     store, shard = Store(plan.settings.out / plan.name), plan.settings.shard
@@ -105,7 +100,7 @@ def _run_claimed(plan: Plan, argv: Sequence[str], brake: Brake) -> tuple[int, st
     store.begin(asked, shared=shard is not None)
     before = Counter(known[point.key] for point in there)
     with _tracker(plan, store, there, to_run=len(missing), code=str(asked["code"])) as tracker:
-        cause = _run_missing(plan, store, missing, before, history.durations, tracker, brake)
+        cause = Running(plan, store, before, history.durations, tracker, brake).run(missing)
         rows = store.rows(plan.points)
         states = Counter(rows["status"].to_pylist())
         failed = any(status in FAILURES for status in states)
@@ -179,120 +174,6 @@ def _tracker(plan: Plan, store: Store, there: Sequence[Point], to_run: int, code
         yield tracker
         if tracker.left > TOLD_FROM and not tracker.hurry:
             tell(f"MLflow is given the last {counted(tracker.left, 'run')}; Ctrl-C leaves them to the next start")
-
-
-def _run_missing(
-    plan: Plan,
-    store: Store,
-    missing: Sequence[Point],
-    before: Counter[str],
-    durations: Durations,
-    tracker: Tracker | None,
-    brake: Brake,
-) -> str:
-    """Run and store ``missing``, beside the points that ended ``before``; what stopped it early, if anything did."""
-    from runners.progress import Count
-
-    settings = plan.settings
-    workers = settings.num_workers or len(os.sched_getaffinity(0))
-    kinds = Counter(str(point.labels["network"]) for point in missing if not point.contradiction)
-    known_s = {kind: durations.measured_s({"network": kind}) for kind in kinds}
-    measured_s = {kind: each for kind, each in known_s.items() if each is not None}
-    count = Count(len(missing), min(workers, len(missing)), kinds, measured_s)
-
-    def note(state: str) -> None:
-        name = "status.json" if settings.shard is None else f"status-{settings.shard.name}.json"
-        store.note(state, len(plan.points), before + count.done, count.eta_s, count.noted, name)
-
-    state, cause = "stopped", ""
-    try:
-        if missing:
-            note("running")  # not what an earlier sweep left, while Ray starts
-            _follow(plan, store, missing, count, durations, tracker, note, brake)
-        cause = brake.cause if count.left else ""
-        state = "interrupted" if cause else "finished"
-    except KeyboardInterrupt:
-        state = cause = "interrupted"
-    finally:
-        note(state)
-        if settings.shard is None:
-            store.compact()
-    return cause
-
-
-def _follow(
-    plan: Plan,
-    store: Store,
-    missing: Sequence[Point],
-    count: Count,
-    durations: Durations,
-    tracker: Tracker | None,
-    note: Callable[[str], None],
-    brake: Brake,
-) -> None:
-    """Store and show each outcome as it comes."""
-    from analysis.stored import DETAIL
-    from runners.detail import write_large
-    from runners.progress import progress
-    from runners.store import row_of
-
-    noted_s = 0.0
-    with progress(count) as display, closing(_outcomes(plan, missing, count, durations, brake)) as outcomes:
-        for done in outcomes:
-            if done is not None:
-                row = row_of(done.point, done.outcome, worker=done.worker, attempt=done.attempt)
-                if large := done.outcome.get("tables"):
-                    write_large(store.folder / DETAIL / done.point.key, large)
-                store.write(row)
-                if tracker is not None:
-                    tracker.add(row)
-                status, kind = done.outcome["status"], str(done.point.labels["network"])
-                count.add(status, done.outcome["wall_s"], done.worker, kind)
-                brake.count(status)
-                if status in FAILURES:
-                    count.fail(status, done.point.title, done.outcome["reason"])
-            display.show(count)
-            if time.monotonic() - noted_s > STATUS_EVERY_S:
-                noted_s = time.monotonic()
-                note("running")
-
-
-def _outcomes(
-    plan: Plan, missing: Sequence[Point], count: Count, durations: Durations, brake: Brake
-) -> Generator[Finished | None]:
-    """Contradictions are answered here, the rest by workers."""
-    from runners.pool import Finished, Limits, finished
-    from runners.worker import Outcome
-
-    for point in missing:
-        if point.contradiction:
-            reason = str(point.contradiction)
-            yield Finished(point, Outcome(status="invalid", reason=reason, details="", metrics={}, wall_s=0.0), -1, 0)
-    sound = [point for point in missing if not point.contradiction]
-    settings = plan.settings
-    limits = Limits(
-        workers=settings.num_workers,
-        timeout_s=settings.timeout_s,
-        retries=settings.retries,
-        address=settings.ray_address,
-        ship=settings.ray_ship,
-        reserve=settings.reserve,
-        durations=durations,
-        brake=brake,
-        begun=count.begin,
-    )
-    if sound:
-        _compile(sound)
-        yield from finished(sound, limits)
-
-
-def _compile(points: Sequence[Point]) -> None:
-    """What packets need, before several workers do it at once."""
-    if any(point.labels["network"] == "packet" for point in points):
-        from runners.warm import warm
-        from xsim.families import build
-
-        warm(build("network", {"name": "packet"}))
 
 
 def _report(store: Store, rows: pa.Table) -> None:
