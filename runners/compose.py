@@ -17,7 +17,7 @@ from runners import options
 from runners.cli import Setting
 from runners.resolvers import refuse_code, refuse_resolvers
 from xsim.errors import SpecError
-from xsim.families import FAMILIES, INSIDE
+from xsim.families import FAMILIES, INSIDE, names
 
 __all__ = ["Composer", "Plain", "delete", "place", "session"]
 
@@ -47,17 +47,23 @@ class Composer:
 
     overrides: tuple[str, ...]
     config_dirs: tuple[Path, ...]
+    _bases: dict[tuple[str, ...], tuple[Plain, dict[str, str | None]]] = field(default_factory=dict)
     _options: dict[tuple[str, object], Plain | None] = field(default_factory=dict)
     _spelled: dict[tuple[str, int], object] = field(default_factory=dict)
     _walked: dict[int, tuple[object, bool]] = field(default_factory=dict)
 
     def base(self, groups: Mapping[str, object]) -> tuple[Plain, dict[str, str | None]]:
         """The unresolved config with ``groups`` chosen, and the option name of every group."""
+        chosen = tuple(f"~{group}" if option is None else f"{group}={option}" for group, option in groups.items())
+        if chosen not in self._bases:
+            self._bases[chosen] = self._composed(chosen)
+        return self._bases[chosen]
+
+    def _composed(self, chosen: Sequence[str]) -> tuple[Plain, dict[str, str | None]]:
         from hydra import compose
         from omegaconf import OmegaConf
 
         search = ",".join(f"'file://{folder}'" for folder in self.config_dirs)
-        chosen = [f"~{group}" if option is None else f"{group}={option}" for group, option in groups.items()]
         texts = [f"hydra.searchpath=[{search}]", *self.overrides, *chosen]
         try:
             config = compose("config", texts, return_hydra_config=True)
@@ -82,7 +88,10 @@ class Composer:
     def option(self, group: str, name: object) -> Plain | None:
         """What ``group=name`` puts under ``group``; ``None`` if it is switched off."""
         if (group, name) not in self._options:
-            self._options[group, name] = _node(self.base({group: name})[0], group)
+            bare = (
+                not (self.overrides or self.config_dirs) and group in FAMILIES and name in names(group)
+            )  # no file says more of it
+            self._options[group, name] = {"name": name} if bare else _node(self.base({group: name})[0], group)
         return self._options[group, name]
 
     def joined(self, base: Plain, groups: Mapping[str, object], values: Sequence[Setting]) -> Plain:

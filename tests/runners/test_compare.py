@@ -20,6 +20,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             yield Finished(point, simulate(point.config), 0, 1)
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("analysis.compare.draw", lambda *_: None)  # figures take longer than all else
     monkeypatch.setattr(pool, "finished", in_process)
     words = ["network=analytic", "tracking=none"]
     assert sweep.main([*words, "reshard=lcm,hetauto,star", "out=a"]) == 0

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import analysis
 from runners import pool, sweep
 from runners.cli import read_command
-from runners.due import History, chosen, why
+from runners.due import History, _digest, chosen, why
 from runners.durations import Durations
 from runners.points import Plan, Point, plan_sweep
 from runners.pool import Finished, Limits
@@ -31,6 +33,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             yield Finished(point, simulate(point.config), 0, attempt)
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("analysis.compare.draw", lambda *_: None)  # figures take longer than all else
     monkeypatch.setattr(pool, "finished", in_process)
     return keys
 
@@ -76,19 +79,17 @@ def test_only_the_points_whose_keys_begin_so_are_run(ran: list[str]) -> None:
 def test_a_choice_of_points_that_cannot_be_made(
     word: str, message: str, ran: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for more in ([], ["dry_run=true"]):
-        assert sweep.main([*GRID, word, *more]) == 2
-        error = capsys.readouterr().err
-        assert message in error
-        assert error.count("\n") == 1
+    assert sweep.main([*GRID, word]) == 2
+
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
     assert not ran
 
 
 def test_digits_of_a_key_are_no_number() -> None:
     assert plan(*GRID, "only=0012").settings.only == ("0012",)
-    assert plan(*GRID, "only=12e4,7").settings.only == ("12e4", "7")
     assert plan(*GRID, "only=[12e4, 7]").settings.only == ("12e4", "7")
-    assert plan(*GRID).settings.only == ()
 
 
 def test_a_dry_run_tells_why_each_point_would_run_and_for_how_long(
@@ -118,17 +119,17 @@ def test_a_dry_run_tells_why_each_point_would_run_and_for_how_long(
     assert second.endswith("]  missing")
 
 
-def test_failures_run_again_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    (point, other) = plan(*GRID).points
+def test_failures_run_again_when_asked() -> None:
+    asked = plan(*GRID)
+    (point, other) = asked.points
     history = History(known={point.key: "crashed", other.key: "ok"})
 
-    def reasons(*words: str) -> list[str]:
-        asked = plan(*GRID, *words)
-        return [why(each, history, asked.settings) for each in asked.points]
+    def reasons(**changed: Any) -> list[str]:
+        return [why(each, history, replace(asked.settings, **changed)) for each in asked.points]
 
     assert reasons() == ["", ""]
-    assert reasons("retry=failed") == ["failed before: crashed", ""]
-    assert reasons("force=true") == ["forced, it was crashed", "forced, it was ok"]
+    assert reasons(retry_failed=True) == ["failed before: crashed", ""]
+    assert reasons(force=True) == ["forced, it was crashed", "forced, it was ok"]
 
 
 def test_a_dry_run_tells_how_failures_run_again(
@@ -154,10 +155,14 @@ def test_the_same_experiment_tells_most_about_how_long_a_point_takes() -> None:
     (point, other) = plan("network=flow", "reshard=lcm,hetauto").points
     named = {"network": "flow", "cluster": "fig4", "model": "llama2_7b"}
     durations = Durations.of([named | {"wall_s": seconds} for seconds in (1.0, 5.0, 2.0)])
-    digest = next(iter(History.of(Path("nowhere")).took_s), None)
-    assert digest is None
     assert History().expected_s(point) is None
     assert History(durations=durations).expected_s(other) == 2.0
+
+    def took(each: Point, seconds: float) -> dict[bytes, float]:
+        return {_digest(each.config_json): seconds}
+
+    assert History(durations=durations, took_s=took(other, 9.0)).expected_s(other) == 9.0
+    assert History(durations=durations, took_s=took(other, 9.0)).expected_s(point) == 2.0
 
 
 def test_no_key_is_named_twice() -> None:

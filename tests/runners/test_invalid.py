@@ -74,6 +74,7 @@ def test_rows_of_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
             yield Finished(point, simulate(point.config), 0, 1)
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("analysis.compare.draw", lambda *_: None)  # figures take longer than all else
     monkeypatch.setattr(pool, "finished", in_process)
     words = ["planner=given,uniform", "network=analytic,flow", "network.reuse=true", "tracking=none"]
 
