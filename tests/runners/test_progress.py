@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from collections import Counter
 
 import pytest
@@ -148,3 +149,20 @@ def test_a_screen_has_room_for_some_workers() -> None:
 
 def test_nothing_to_run_takes_no_time() -> None:
     assert Count(total=0, workers=0).eta_s == 0
+
+
+def test_on_a_terminal_failures_stand_above_the_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    count = Count(total=2, workers=1)
+
+    with progress(count) as display:
+        count.add("failed", 1.0, 0)
+        count.fail("failed", "fig4/[s0]", "ValueError: odd")
+        display.show(count)
+        display.show(count)
+
+    shown = capsys.readouterr().err
+    assert shown.count("failed: fig4/[s0]: ValueError: odd\n") == 1
+    assert "1/2 done (1 failed)" in shown.partition("odd\n")[2]
