@@ -130,6 +130,7 @@ class Packet:
         settings = self._settings(0, lossy=True)
         usual = {field.name: field.default for field in fields(self)}
         chosen = {name: value for name in usual if (value := getattr(self, name)) != usual[name]}
+        chosen.pop("buffer_bytes", None)  # of one size, whatever flow controls and congestion controls are compared
         check_used(settings, chosen, credit_inside=True)
         scale_up_bytes = settings.scale_up_bytes
         if self.credit_bytes is not None and self.credit_bytes < scale_up_bytes:

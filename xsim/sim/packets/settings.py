@@ -159,11 +159,11 @@ class Settings:
         self._check_classes()
 
     def _check_sample(self) -> None:
+        if self.sample_ps is not None and (self.sample_ps < 1 or self.sample_ps % self.tick_ps):
+            problem, fix = "it is no whole number of the clock's ticks", f"choose a multiple of {self.tick_ps} ps"
+            raise SpecError("sample", f"{self.sample_ps} ps", problem, fix)
         if self.sample_ps is not None and self.sample_ps < LEAST_SAMPLE_PS:
             problem, fix = "links are looked at no more often than each ns", "choose at least 1 ns, better 1 us"
-            raise SpecError("sample", f"{self.sample_ps} ps", problem, fix)
-        if self.sample_ps is not None and self.sample_ps % self.tick_ps:
-            problem, fix = "it is no whole number of the clock's ticks", f"choose a multiple of {self.tick_ps} ps"
             raise SpecError("sample", f"{self.sample_ps} ps", problem, fix)
 
     def _check_memory(self) -> None:
