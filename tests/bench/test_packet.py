@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from xsim.sim.packets.replay import Outcome, replay
 from xsim.sim.packets.settings import Settings
 
 LEAST_PACKETS_PER_S = {128: 400_000, 1024: 250_000}
+LEAST_IN_CLASSES = 150_000
 LIMIT_MB = 300
 
 pytestmark = pytest.mark.benchmark(timer=time.process_time)
@@ -40,6 +42,17 @@ def test_a_permutation_of_1_mb(benchmark: Any, radix: int, control: CongestionCo
     if isinstance(control, Uncontrolled):
         packets = MEGABYTE // Settings().payload_bytes * len(flows.src)
         assert packets / benchmark.stats.stats.median > LEAST_PACKETS_PER_S[len(flows.src)]
+
+
+@pytest.mark.parametrize("order", ["round_robin", "strict"])
+def test_a_permutation_of_1_mb_in_two_classes(benchmark: Any, order: Literal["round_robin", "strict"]) -> None:
+    graph, flows = permutation(8)
+    flows = replace(flows, classes=np.where(np.arange(len(flows.src)) % 2, 1, 3))
+
+    outcome = benchmark.pedantic(replay, (graph, flows, Settings(class_order=order)), rounds=3, warmup_rounds=1)
+
+    check(outcome, len(flows.src))
+    assert MEGABYTE // Settings().payload_bytes * len(flows.src) / benchmark.stats.stats.median > LEAST_IN_CLASSES
 
 
 def test_memory_of_a_permutation_of_1024(benchmark: Any) -> None:

@@ -366,6 +366,10 @@ def test_a_long_replay_says_how_far_it_is(
             ["topology=net", "flows=ring", "congestion=ndp", "network.buffer_bytes=99999999"],
             "error: network.buffer_bytes = 99999999: switches that cut packets neither pause anybody nor mark nor lose",
         ),
+        (
+            ["topology=net", "flows=ring", "network.routing=spray", "network.fast_forward=true"],
+            "error: network.fast_forward = True: with these options every packet is simulated; leave it out, or choose",
+        ),
         (["topology=net", "flows=ring", "network.retries=3"], "error: network.retries = 3: without retry_ps no sender"),
         (["topology=net", "flows=ring", "network.ecn=10Gbps"], "error: network.ecn = 10Gbps: it does not say how a"),
         (["topology=net", "flows=ring", "network.classes=1"], "error: network.classes = 1: it is no option of its own"),

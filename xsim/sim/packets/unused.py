@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xsim.errors import SpecError
+from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.settings import OF_MEMORY, Settings
+from xsim.sim.packets.skip import engine_for
 
 __all__ = ["check_used"]
 
@@ -41,6 +43,9 @@ def _unused(settings: Settings, *, credit_inside: bool) -> Mapping[str, tuple[st
         found |= dict.fromkeys((*OF_MEMORY, "ecn"), (problem, "choose another congestion control"))
     if settings.selective:
         found["nack_interval_ps"] = "a selective receiver never asks for what is missing", "set receiver=in_order"
+    if settings.fast_forward and engine_for(settings) is Engine:
+        problem = "with these options every packet is simulated"
+        found["fast_forward"] = problem, "choose other ways, flow and congestion controls, and no sample"
     if settings.retry_ps is None:
         found["retries"] = "without retry_ps no sender goes back by itself", "set retry_ps"
     return found
