@@ -10,7 +10,7 @@ from typing import Literal
 
 from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric
-from xsim.fabric.flows import CLASS, MOST_CLASS
+from xsim.fabric.flows import MOST_CLASS
 from xsim.fabric.transfers import TransferGraph
 from xsim.families import build, names
 from xsim.sim.asked import check_time
@@ -96,10 +96,10 @@ class Packet:
     flow_control: Literal["pause", "credit", "none"] = "pause"
     credit_bytes: int | None = None
     retry_ps: int = 500_000_000
-    collective_class: int = CLASS
-    hand_over_class: int = CLASS
-    sync_class: int = CLASS
-    background_class: int = CLASS
+    collective_class: int = 3
+    hand_over_class: int = 3
+    sync_class: int = 3
+    background_class: int = 3
     class_order: Literal["round_robin", "strict"] = "round_robin"
     ack_priority: bool = False
     buffer_bytes: int = 33_554_432  # 32 MiB
