@@ -22,6 +22,7 @@ __all__ = ["PoolError", "Session", "first_line", "ray_session", "resource"]
 
 OBJECT_STORE_BYTES = 100_000_000  # rows are small; Ray's default is a third of the machine's memory
 UNKNOWN_BYTES = 1 << 60  # of a host that has told Ray nothing of its memory: no limit
+SERVERS = ("raylet", "gcs_server")
 PREFIX = "xsim-ray-"
 OWNER = "owner"  # locked while the process lives that the folder belongs to
 
@@ -127,7 +128,8 @@ def _started(address: str, workers: int | None, folder: str, *, ship: bool) -> S
         return Session(workers or max(1, int(resource(ray.cluster_resources, "CPU"))))
     count = workers or len(os.sched_getaffinity(0))
     _start_local(count, folder)
-    servers = (child for child in psutil.Process().children() if child.name() in ("raylet", "gcs_server"))
+    own = set(leftovers.holders(folder))
+    servers = [child for child in psutil.Process().children() if child.pid in own and child.name() in SERVERS]
     return Session(count, tuple(servers))
 
 

@@ -29,6 +29,7 @@ from xsim.tables import Table
 
 __all__ = ["Greeting", "Outcome", "Worker", "attempted", "simulate", "versions"]
 
+OWN = ("worker.py", "inputs.py", "warm.py")  # of the runners, what a worker runs
 FREE_SHARE = 0.9  # of the memory that is free, for a simulation that has its host to itself
 
 
@@ -119,8 +120,8 @@ class Greeting(TypedDict):
 @functools.cache
 def versions() -> dict[str, str]:
     """What results depend on, here: the simulator's code and the packages that it computes with."""
-    own = sorted(Path(__file__).parent.glob("*.py"))
-    runners = hashlib.sha256(b"".join(path.read_bytes() for path in own)).hexdigest()[:16]
+    own = (Path(__file__).with_name(name).read_bytes() for name in OWN)
+    runners = hashlib.sha256(b"".join(own)).hexdigest()[:16]
     packages = {name: metadata.version(name) for name in ("numba", "numpy", "scipy", "simpy")}
     code = {"the code of xsim": code_hash(), "the code of runners": runners}
     return {**code, "python": ".".join(platform.python_version_tuple()[:2]), **packages}

@@ -3,6 +3,8 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import subprocess
+import sys
 import time
 from contextlib import closing
 
@@ -57,6 +59,29 @@ def test_a_signal_during_work_beside_is_answered_when_the_work_is_done() -> None
         assert beside(lambda: 7) == 7
         assert done == ["first", "second"]
     assert stop == Stop(143)
+
+
+def test_a_signal_that_is_held_only_shows() -> None:
+    with stoppable() as stop:
+        with stop.held():
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stop.code == 143
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert stop == Stop(143)
+
+
+def test_a_second_interruption_ends_at_once() -> None:
+    script = (
+        "import os, signal\nfrom runners.stop import stoppable\n"
+        "with stoppable() as stop, stop.held():\n"
+        "    for _ in range(2):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        print('still there', flush=True)\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "still there\n", "")
 
 
 def test_work_beside_returns_or_raises_as_it_would_here() -> None:
