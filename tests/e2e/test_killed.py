@@ -35,14 +35,6 @@ DRIVER = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 KILLS: list[str | signal.Signals] = ["worker", "raylet", *DRIVER, "worker", "gcs_server", "worker"]
 
 
-@pytest.fixture
-def short() -> Iterator[Path]:
-    """A folder for temporary files with a name so short that Ray's sockets can lie in it."""
-    folder = Path(tempfile.mkdtemp(prefix="xk", dir="/tmp"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 def until(holds: Callable[[], bool], what: str) -> None:
     ends_s = time.monotonic() + PATIENCE_S
     while not holds():
@@ -109,12 +101,24 @@ class Sweep:
         return not list(leftovers.holders(str(self.short))) and not list(self.short.glob("xsim-ray-*"))
 
 
+@pytest.fixture
+def sweep(tmp_path: Path) -> Iterator[Sweep]:
+    """Not yet started. Its temporary files lie where names are so short that Ray's sockets fit in."""
+    short = Path(tempfile.mkdtemp(prefix="xk", dir="/tmp"))
+    made = Sweep(tmp_path, short)
+    yield made
+    if made.process is not None:
+        made.process.kill()
+        until(made.left_nothing, "something is left behind")
+    shutil.rmtree(short)
+
+
 def sound_metrics() -> str:
     plan = plan_single(read_command(["network=analytic"], ""))
     return json.dumps(dict(simulate(plan.points[0].config)["metrics"]))
 
 
-def test_kills_lose_nothing(tmp_path: Path, short: Path) -> None:
+def test_kills_lose_nothing(sweep: Sweep, tmp_path: Path) -> None:
     """Of workers, of Ray's servers (ray 44704: it takes the driver along after a minute), and of the driver.
 
     No dead worker keeps its slot (ray 62746), every failure has its own traceback (hydra 2284), done is done
@@ -125,7 +129,6 @@ def test_kills_lose_nothing(tmp_path: Path, short: Path) -> None:
     if SOAK:
         choose.shuffle(kills)
     (tmp_path / "metrics.json").write_text(sound_metrics())
-    sweep = Sweep(tmp_path, short)
     sweep.start()
     for victim in kills:
         goal = min(sweep.rows + choose.choice((0, 1, 2, 4)), POINTS - 4)
