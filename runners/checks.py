@@ -12,6 +12,7 @@ import stat
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -113,8 +114,6 @@ def sweeps(out: Path) -> Iterator[Finding]:
     from runners.preflight import LOCK
 
     for folder in sorted(path for path in out.glob("*/") if (path / RUNS).is_dir() or (path / TABLE).is_dir()):
-        import warnings
-
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             try:

@@ -27,7 +27,18 @@ if TYPE_CHECKING:
 
     from runners.store import Row
 
-__all__ = ["ENVIRONMENT", "experiment_of", "is_of", "log_run", "open_client", "origin", "runs_of", "sweep_run"]
+__all__ = [
+    "ENVIRONMENT",
+    "experiment_of",
+    "is_of",
+    "log_run",
+    "open_client",
+    "origin",
+    "process",
+    "runs_of",
+    "sweep_run",
+    "writes",
+]
 
 CONFIG = "config.json"  # the artifact of a run
 TAG_LIMIT = 5000  # MLflow cuts longer tags silently
@@ -94,8 +105,24 @@ def runs_of(client: MlflowClient, experiment: str, where: str) -> Iterator[Run]:
 
 
 def origin(folder: Path) -> str:
-    """Who writes the runs of the tables in ``folder``: whoever holds that folder is the only one."""
+    """Whence the runs of the tables in ``folder`` come."""
     return f"{socket.gethostname()}:{folder}"
+
+
+def process(number: int) -> str:
+    """The process of that number on this machine, told apart from others that had it before; empty if it has ended."""
+    try:
+        stat = Path("/proc", str(number), "stat").read_text()
+    except OSError:
+        return ""
+    return f"{number} since {stat.rpartition(')')[2].split()[19]}"
+
+
+def writes(run: Run) -> bool:
+    """Whether another process of this machine, which lives, writes ``run``: another part of a sweep."""
+    writer: str = run.data.tags.get("xsim.process", "")
+    number = writer.partition(" ")[0]
+    return number.isdigit() and int(number) != os.getpid() and process(int(number)) == writer
 
 
 def sweep_run(client: MlflowClient, experiment: str, sweep: str, *, name: str, code: str, folder: Path) -> str:
@@ -103,9 +130,10 @@ def sweep_run(client: MlflowClient, experiment: str, sweep: str, *, name: str, c
     for found in runs_of(client, experiment, f"tags.`xsim.sweep` = '{sweep}'"):
         run_id: str = found.info.run_id
         client.update_run(run_id, status="RUNNING")
-        client.set_tag(run_id, "xsim.folder", origin(folder))
+        for tag, value in _written_by(folder).items():
+            client.set_tag(run_id, tag, value)
         return run_id
-    tags = {"xsim.sweep": sweep, "xsim.code": code, "xsim.folder": origin(folder)}
+    tags = {"xsim.sweep": sweep, "xsim.code": code, **_written_by(folder)}
     created: str = client.create_run(experiment, run_name=name, tags=tags).info.run_id
     return created
 
@@ -123,7 +151,7 @@ def log_run(client: MlflowClient, experiment: str, parent: str, row: Row, folder
         "xsim.status": str(row["status"]),
         "xsim.reason": str(row["reason"])[:TAG_LIMIT],
         "xsim.code": str(row["code"]),
-        "xsim.folder": origin(folder),
+        **_written_by(folder),
     }
     if unranked := [name for name in FIGURES if isinstance(value := row[name], float) and not math.isfinite(value)]:
         tags["xsim.not_finite"] = ", ".join(unranked)
@@ -138,6 +166,10 @@ def log_run(client: MlflowClient, experiment: str, parent: str, row: Row, folder
     client.log_batch(run_id, metrics=metrics, params=params)
     _keep(client, run, json.dumps(json.loads(str(row["config_json"])), indent=1))
     client.set_terminated(run_id, "FINISHED" if row["status"] in ANSWERS else "FAILED", end_time=now_ms)
+
+
+def _written_by(folder: Path) -> dict[str, str]:
+    return {"xsim.folder": origin(folder), "xsim.process": process(os.getpid())}
 
 
 def is_of(run: Run, row: Row) -> bool:

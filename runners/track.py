@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from analysis.secrets import shown
 from analysis.stored import read_json
-from runners.mlflow_runs import experiment_of, is_of, log_run, open_client, origin, runs_of, sweep_run
+from runners.mlflow_runs import experiment_of, is_of, log_run, open_client, origin, runs_of, sweep_run, writes
 from runners.settings import default_uri, sqlite_file
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Tracker:
         usual = own if self.uri == default_uri(self.folder.parent) else None  # earlier versions did not say whose it is
         for run in list(runs_of(client, experiment, "attributes.status = 'RUNNING'")):
             tags = run.data.tags
-            if tags.get("xsim.folder", usual) != own or tags.get("xsim.sweep") == self.sweep:
+            if tags.get("xsim.folder", usual) != own or tags.get("xsim.sweep") == self.sweep or writes(run):
                 continue
             if "xsim.key" in tags:
                 client.delete_run(run.info.run_id)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 
 from runners import mlflow_runs
 from runners import track as tracking
-from runners.mlflow_runs import open_client, origin
+from runners.mlflow_runs import open_client, origin, process
 from runners.store import Row, Store, row_of
 from runners.track import tracked
 from tests.runners.mlflow_stores import GRID, copied, logged, track, tracker
@@ -138,6 +140,27 @@ def test_what_a_killed_writer_left_is_closed_and_logged_again(store: Store, uri:
     assert again["k1"].info.status == "FINISHED"
     assert again["k2"].info.run_id == runs["k2"].info.run_id
     assert {client.get_run(run.info.run_id).info.status for run in (foreign, own)} == {"RUNNING"}
+
+
+def test_what_another_part_of_a_sweep_writes_is_left_alone(store: Store, uri: str) -> None:
+    """Parts of one sweep have one folder and one host; whoever lives writes on."""
+    client = open_client(uri)
+    track(tracker(uri, store))
+    experiment = logged(uri)[0][0].info.experiment_id
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        alive = process(other.pid)
+        tags = {"xsim.folder": origin(store.folder), "xsim.process": alive}
+        parent = client.create_run(experiment, tags=tags | {"xsim.sweep": "part"}).info.run_id
+        client.create_run(experiment, tags=tags | {"xsim.key": "k7"})
+
+        track(tracker(uri, store))
+        assert client.get_run(parent).info.status == "RUNNING"
+        assert "k7" in logged(uri)[1]
+
+    track(tracker(uri, store))
+    assert client.get_run(parent).info.status == "KILLED"
+    assert "k7" not in logged(uri)[1]
+    assert process(other.pid) != alive
 
 
 def test_the_same_sweep_goes_on_in_its_own_parent(store: Store, uri: str) -> None:
