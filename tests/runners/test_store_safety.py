@@ -21,6 +21,7 @@ import analysis
 from analysis.stored import stored
 from runners import store as stores
 from runners.inputs import SCHEMA_VERSION
+from runners.preflight import check_writable
 from runners.store import SCHEMA, Store, write_whole
 from tests.runners.test_store import begin, write
 from xsim.errors import SpecError
@@ -255,37 +256,54 @@ def test_a_folder_of_a_newer_version_is_refused_and_untouched(tmp_path: Path, pl
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
-    """What is there stays readable, what does not fit leaves nothing; with room again the sweep goes on."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)], capture_output=True, check=False
-    )
-    if mounted.returncode:
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small one of its own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("this process may not mount a small disk")
-    try:
-        store = Store(disk / "sweep")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
 
-        def fill() -> None:
-            for number in range(100):
-                write(store, f"aa{number:02d}")
 
-        with pytest.raises(OSError, match="No space left on device"):
-            fill()
-        written = len(list((store.folder / "runs").rglob("*.arrow")))
-        assert 10 < len(store.known()) == written < 100
-        assert not list(disk.rglob(".*.arrow.*"))
-        with pytest.warns(UserWarning, match="runs keep files of their own: No space left on device"):
-            store.compact()
-        assert len(store.known()) == written
+def test_a_disk_that_becomes_read_only(disk: Path) -> None:
+    """A sweep does not start there; what is there is read, and nothing is lost."""
+    store = Store(disk / "sweep")
+    write(store, "aa1")
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
 
-        subprocess.run(["mount", "-o", "remount,size=4m", str(disk)], check=True)
-        write(store, "bb00")
+    with pytest.raises(SpecError, match="Read-only file system; name a place that can be written"):
+        check_writable(store.folder)
+    with pytest.raises(OSError, match="Read-only file system"):
+        write(store, "bb1")
+    with pytest.warns(UserWarning, match="runs keep files of their own: Read-only file system"):
         store.compact()
-        assert len(store.known()) == written + 1
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
+    assert analysis.load(store.folder)["key"].to_pylist() == ["aa1"]
+
+
+def test_a_disk_that_is_really_full(disk: Path) -> None:
+    """What is there stays readable, what does not fit leaves nothing; with room again the sweep goes on."""
+    store = Store(disk / "sweep")
+
+    def fill() -> None:
+        for number in range(100):
+            write(store, f"aa{number:02d}")
+
+    with pytest.raises(OSError, match="No space left on device"):
+        fill()
+    written = len(list((store.folder / "runs").rglob("*.arrow")))
+    assert 10 < len(store.known()) == written < 100
+    assert not list(disk.rglob(".*.arrow.*"))
+    with pytest.warns(UserWarning, match="runs keep files of their own: No space left on device"):
+        store.compact()
+    assert len(store.known()) == written
+
+    subprocess.run(["mount", "-o", "remount,size=4m", str(disk)], check=True)
+    write(store, "bb00")
+    store.compact()
+    assert len(store.known()) == written + 1
 
 
 def test_a_new_folder_outlives_a_power_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
