@@ -21,7 +21,7 @@ GRID = ["network=analytic", "reshard=lcm,hetauto", "tracking=none"]
 
 @pytest.fixture
 def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many points each sweep ran; there is no Ray."""
+    """How many points each sweep ran; there is no Ray, and no figure."""
     counts: list[int] = []
 
     def in_process(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
@@ -31,6 +31,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(pool, "finished", in_process)
+    monkeypatch.setattr("analysis.compare.draw", lambda *_: None)  # figures are tested elsewhere
     return counts
 
 
