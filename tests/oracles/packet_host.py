@@ -132,6 +132,12 @@ class Sender:
         if self._control is not None:
             self._control.acknowledged(packet)
 
+    def reroute(self, flow: Flow) -> None:
+        """The flow goes on by other ways."""
+        self.flow = flow
+        if self.spray:
+            self.spray.ways = flow.ways
+
     def pace(self, rate: int) -> None:
         """Another rate, as if it had held since the last packet was sent."""
         serialisation = self.settings.serialisation
@@ -273,12 +279,14 @@ class Receiver:
     Attributes:
         expected: The next byte.
         milestone: It acknowledges when it expects this byte or a later one.
+        news: Whether the last packet had bytes that it had not.
     """
 
     size_bytes: int
     settings: PacketSettings
     expected: int = 0
     milestone: int = field(init=False)
+    news: bool = field(init=False, default=False)
     _early: dict[int, int] = field(default_factory=dict)  # payload by first byte
     _asked_for: int = 0
     _ask_again: int = 0
@@ -288,7 +296,9 @@ class Receiver:
 
     def answer(self, packet: Packet, now: int) -> Kind | None:
         """To a data packet. Duplicates go unanswered where no sender can be waiting for a lost acknowledgement."""
+        self.news = packet.number == self.expected
         if self.settings.selective:
+            self.news = packet.number >= self.expected and packet.number not in self._early
             self._early[packet.number] = packet.payload
             while self.expected in self._early:
                 self.expected += self._early[self.expected]

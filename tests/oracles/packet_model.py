@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from tests.oracles.packet_clock import Clock, Dice
+from tests.oracles.packet_faults import Outage, Outages
 from tests.oracles.packet_host import Congestion, Receiver, Sender, Turns, ack_size, acknowledgement
 from tests.oracles.packet_port import Kind, Packet, Port
 from tests.oracles.packet_switch import Switch
@@ -37,15 +38,20 @@ class StuckError(Exception):
 
 
 def simulate(
-    graph: Graph, flows: Sequence[Flow], settings: PacketSettings, congestion: Congestion | None = None
+    graph: Graph,
+    flows: Sequence[Flow],
+    settings: PacketSettings,
+    congestion: Congestion | None = None,
+    outages: Sequence[Outage] = (),
 ) -> Outcome:
     """All of ``flows`` over ``graph``, to the end; at the end every byte has come once and every buffer is empty.
 
     Raises:
         StuckError: Flows wait for one another or for what is lost.
         GaveUpError: A sender has gone back too often.
+        NoWayError: Cables fail for good that flows cannot do without.
     """
-    network = _Network(graph, flows, settings, congestion or Congestion())
+    network = _Network(graph, flows, settings, congestion or Congestion(), outages)
     network.clock.run()
     unfinished = tuple(number for number, tick in enumerate(network.sender_end) if tick < 0)
     if unfinished:
@@ -57,8 +63,18 @@ def simulate(
 class _Network:
     """Everything, and what connects it: the ends of the links, and flows that start when others end."""
 
-    def __init__(self, graph: Graph, flows: Sequence[Flow], settings: PacketSettings, congestion: Congestion) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        flows: Sequence[Flow],
+        settings: PacketSettings,
+        congestion: Congestion,
+        outages: Sequence[Outage],
+    ) -> None:
         self.clock = Clock()
+        self._outages, self._usual = Outages(outages), tuple(flows)
+        for tick in self._outages.ticks:  # before all else of its instant
+            self.clock.at(tick, self._change)
         self._graph, self._settings, self._congestion = graph, settings, congestion
         self._flows = list(flows)
         self._turns: dict[int, Turns] = {}
@@ -133,6 +149,9 @@ class _Network:
     def _arrive(self, packet: Packet, link: int, end: int) -> None:
         if packet.kind in (Kind.PAUSE, Kind.RESUME):
             self.ports[link ^ 1].pause(packet.traffic_class, paused=packet.kind is Kind.PAUSE)
+        elif packet.way and self.ports[packet.way[0]].down and self._settings.routing != "adaptive":
+            self.ports[packet.way[0]].counters.lost += 1
+            self.ports[link].leave(packet.size, packet.traffic_class)
         elif packet.way:
             if packet.kind is Kind.DATA and self._settings.routing == "adaptive":
                 self._steering.choose(packet, self._flows[packet.flow].ways, self.ports[link].dice)
@@ -143,6 +162,23 @@ class _Network:
         else:
             self.ports[link].leave(packet.size, packet.traffic_class)
             self._acknowledge(packet)
+
+    def _change(self) -> None:
+        """Cables fail or are mended; what has not finished takes the ways that are left."""
+        self._outages.change(self._sever, lambda link: self.ports[link].mend())
+        by_all = self._settings.routing == "spray"
+        for number, usual in enumerate(self._usual):
+            if self.sender_end[number] < 0 and usual.answered:
+                flow = self._flows[number] = self._outages.routed(usual, by_all=by_all)
+                if number in self._senders:
+                    self._senders[number].reroute(flow)
+
+    def _sever(self, link: int) -> None:
+        far = self._switches.get(self._start_of(link ^ 1))
+        self.ports[link].sever(far.forget(link) if far else {})
+        near = self._switches.get(self._start_of(link))
+        if near:
+            near.sever(link)
 
     # --- flows ---
 
@@ -163,14 +199,15 @@ class _Network:
             return
         turns = self._turns[flow.path[0]]
         window = self._window(flow)
-        spray = self._spray(flow) if self._settings.routing == "spray" else None
+        spray = self._spray(number) if self._settings.routing == "spray" else None
         self._senders[number] = Sender(number, flow, window, self._settings, self.clock, turns, self._congestion, spray)
         turns.join(self._senders[number])
 
-    def _spray(self, flow: Flow) -> Spray:
-        same = [other for other in self._by_start if (other.src, other.dst) == (flow.src, flow.dst)]
-        earlier = next(place for place, other in enumerate(same) if other is flow)
-        return Spray(flow, earlier, self._settings.seed)
+    def _spray(self, number: int) -> Spray:
+        usual = self._usual[number]
+        same = [other for other in self._by_start if (other.src, other.dst) == (usual.src, usual.dst)]
+        earlier = next(place for place, other in enumerate(same) if other is usual)
+        return Spray(self._flows[number], earlier, self._settings.seed)
 
     def _wait(self, link: int) -> float:
         """How long its queue takes, packets on the wire not counted; in any unit."""
@@ -191,6 +228,9 @@ class _Network:
         number, now = packet.flow, self.clock.now
         receiver, back = self._receivers[number], self._flows[number].back
         kind = receiver.answer(packet, now)
+        if receiver.news:
+            for link in packet.taken:
+                self.ports[link].counters.carried_bytes += packet.payload
         if not self._flows[number].answered:
             assert kind is not Kind.NACK, "where nothing is answered, nothing is lost"
             if receiver.expected == receiver.size_bytes:  # its sender is done, though it has not heard of it

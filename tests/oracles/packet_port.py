@@ -88,6 +88,8 @@ class Port:
         self.counters = LinkCounters()
         self.served_class = CLASSES - 1  # last, of those that are served in turn
         self._settings, self._clock, self._supply, self._deliver = settings, clock, supply, deliver
+        self.down = False
+        self._severed = 0  # how often
         self._busy = False
         self._paused_since: dict[int, int] = {}  # by class
         self._on_the_wire = 0
@@ -108,7 +110,8 @@ class Port:
         self.counters.packets += 1
         free = self._clock.now + self._settings.serialisation(packet.size, self.bits_per_s)
         self._clock.at(free, self._freed)
-        self._clock.at(free + self.delay, lambda: self._arrived(packet))
+        severed = self._severed
+        self._clock.at(free + self.delay, lambda: self._arrived(packet, severed))
 
     def pause(self, traffic_class: int, *, paused: bool) -> None:
         """By a frame from the other end; what is being sent goes on."""
@@ -158,7 +161,11 @@ class Port:
     def leave(self, size: int, traffic_class: int) -> None:
         """So much has left that buffer, which is known here a delay later."""
 
+        severed = self._severed
+
         def known() -> None:
+            if severed != self._severed:
+                return
             self._spent[traffic_class] -= size
             if traffic_class in self._waits_for_credit:
                 self._waits_for_credit.remove(traffic_class)
@@ -167,18 +174,49 @@ class Port:
         if self._credit is not None:
             self._clock.after(self.delay, known)
 
+    def sever(self, held: Mapping[int, int]) -> None:
+        """The wire fails: what is on it is lost, and both ends forget what they have told each other.
+
+        Args:
+            held: What the buffer at the other end holds, by class.
+        """
+        now = self._clock.now
+        if not self.down:
+            self.counters.paused_ps += (
+                sum(now - since for since in self._paused_since.values()) * self._settings.tick_ps
+            )
+        self._paused_since = dict.fromkeys(range(CLASSES), now)
+        self.down = True
+        self._severed += 1
+        self._spent, self._waits_for_credit = Counter(held), set()
+
+    def mend(self) -> None:
+        """It works again; the port looks what there is to send when all else of this instant has happened."""
+        self.down, self._paused_since = False, dict.fromkeys(range(CLASSES), self._clock.now)
+        severed = self._severed
+
+        def go_on() -> None:
+            if severed == self._severed:
+                self._paused_since.clear()
+                self.kick()
+
+        self._clock.after(0, go_on)
+
     def assert_idle(self) -> None:
         assert not any(self._spent.values())
         assert not self._busy
-        assert not self.paused
+        assert not self.paused or self.down
         assert not self._on_the_wire
 
     def _freed(self) -> None:
         self._busy = False
         self.kick()
 
-    def _arrived(self, packet: Packet) -> None:
+    def _arrived(self, packet: Packet, severed: int) -> None:
         self._on_the_wire -= 1
+        if severed != self._severed:
+            self.counters.lost += packet.kind not in (Kind.PAUSE, Kind.RESUME)
+            return
         may_be_lost = self.loss > 0 and packet.kind not in (Kind.PAUSE, Kind.RESUME)
         if may_be_lost and self.dice.throw() < self.loss:
             self.counters.lost += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from tests.oracles.packet_clock import Clock
 from tests.oracles.packet_port import Kind, Packet, Port, Stamp
@@ -37,6 +37,14 @@ class SwitchQueue:
             self.class_bytes[packet.traffic_class] -= packet.size
         return packet
 
+    def drained(self) -> Iterator[Packet]:
+        """All packets, which are not to be sent, class by class."""
+        for number, waiting in self.packets.items():
+            while waiting:
+                packet = waiting.popleft()
+                self.class_bytes[number] -= packet.size
+                yield packet
+
     @property
     def packet_bytes(self) -> int:
         return sum(self.class_bytes)
@@ -66,7 +74,8 @@ class Switch:
             + settings.headroom_bytes
             for link, port in ports.items()
         }
-        self._pool = settings.buffer_bytes - sum(self._headroom.values()) - settings.reserve_bytes * len(ports)
+        own = [size for link, size in self._headroom.items() if link not in settings.credit]
+        self._pool = settings.buffer_bytes - sum(own) - settings.reserve_bytes * len(own)
         self._shift = {
             link ^ 1: _shift(port.bits_per_s, fastest_nic, settings.pause_shift) for link, port in ports.items()
         }
@@ -127,6 +136,33 @@ class Switch:
             queued = queue.packet_bytes + queue.frame_bytes
             packet.stamps.append(Stamp(self._clock.now, port.counters.sent_bytes, queued, port.bits_per_s))
         return packet
+
+    def sever(self, out: int) -> None:
+        """The link ``out`` has failed: what waits for it is lost."""
+        queue = self.queues[out]
+        queue.frames.clear()
+        queue.frame_bytes = 0
+        for packet in queue.drained():
+            self._ports[out].counters.lost += 1
+            ingress = packet.came_by, packet.traffic_class
+            if self._senders[packet.came_by].by_credit:
+                self._kept[ingress] -= packet.size
+                self._senders[packet.came_by].leave(packet.size, packet.traffic_class)
+                continue
+            if not self._settings.exempt(packet.traffic_class):
+                self._release(ingress, packet.size)
+            if self._may_resume(ingress):
+                self._pausing[ingress] = False
+                self._send_frame(Kind.RESUME, ingress)
+
+    def forget(self, came_by: int) -> dict[int, int]:
+        """The link ``came_by`` has failed, whatever its start was told.
+
+        Of each class the bytes in its buffer, if it works by credit.
+        """
+        for number in range(CLASSES):
+            self._pausing[came_by, number] = False
+        return {number: self._kept[came_by, number] for number in range(CLASSES)}
 
     def assert_empty(self) -> None:
         assert not any(any(queue.packets.values()) or queue.frames for queue in self.queues.values())

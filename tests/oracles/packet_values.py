@@ -27,6 +27,7 @@ class Flow:
         answered: Whether it has acknowledgements, and congestion control.
         traffic_class: 0 to 7.
         ways: Paths that are as good as ``path``, itself among them, sorted, all with the same first link.
+        back_ways: Those that are as good as ``back``.
     """
 
     src: int
@@ -41,6 +42,7 @@ class Flow:
     answered: bool = True
     traffic_class: int = 3
     ways: tuple[tuple[int, ...], ...] = ()
+    back_ways: tuple[tuple[int, ...], ...] = ()
 
 
 class Marking(NamedTuple):
@@ -156,7 +158,8 @@ class LinkCounters:
         pauses: How often the switch at its end told its start to pause.
         paused_ps: For how long its start was paused.
         drops: Packets for which the switch at its end had no room.
-        lost: Packets that were lost on the wire.
+        lost: Packets that were lost on the wire, or waited for it or were to go over it when it had failed.
+        carried_bytes: Of the payload of packets that have come to their targets by it, each byte once.
     """
 
     sent_bytes: int = 0
@@ -166,6 +169,7 @@ class LinkCounters:
     paused_ps: int = 0
     drops: int = 0
     lost: int = 0
+    carried_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,21 +21,20 @@ class Spray:
 
     def __init__(self, flow: Flow, earlier: int, seed: int) -> None:
         state = np.random.SeedSequence([seed, flow.src, flow.dst, earlier]).generate_state(1, np.uint64)
-        self._ways, self._state = flow.ways, int(state[0])
-        self._round: list[Way] = []
+        self.ways, self._state = flow.ways, int(state[0])
+        self._taken = 0
 
     def next(self) -> Way:
-        if not self._round:
-            self._round = self._drawn()
-        return self._round.pop(0)
+        way = self._round(self._taken // len(self.ways))[self._taken % len(self.ways)]
+        self._taken += 1
+        return way
 
-    def _drawn(self) -> list[Way]:
-        count = len(self._ways)
-        number = int(Dice(self._state - 0x9E3779B97F4A7C15).throw() * 2**53)
-        self._state += 1
-        steps = range(1 + number // count % count, 2 * count + 1)
+    def _round(self, number: int) -> list[Way]:
+        count = len(self.ways)
+        drawn = int(Dice(self._state + number - 0x9E3779B97F4A7C15).throw() * 2**53)
+        steps = range(1 + drawn // count % count, 2 * count + 1)
         step = next(step for step in steps if gcd(step, count) == 1)
-        return [self._ways[(number + turn * step) % count] for turn in range(count)]
+        return [self.ways[(drawn + turn * step) % count] for turn in range(count)]
 
 
 class Steering:

@@ -13,7 +13,7 @@ members   1-D      first the flows that each host port serves in turn, then the 
 wheel     1-D      heads of the buckets, then one bit per bucket that is not empty
 bucket    2 x R    the open bucket: keys and rows, the next one last
 heap      3 x R    times, numbers and rows of the events that the wheel does not hold
-sim       1-D      ``NOW`` .. ``KEPT``: the state of the whole, and its settings
+sim       1-D      ``NOW`` .. ``BY_PACKET``: the state of the whole, and its settings
 """
 
 from __future__ import annotations
@@ -123,12 +123,13 @@ WHEEL = BUCKETS + BUCKETS // 64
 # last of them as event ALARMED_AT. ADAPTIVE: whether switches choose for each packet. CLASSES: lanes of a link, beside
 # the first. LINKS: rows from one to the next. STRICT: whether the first goes first. EXEMPT: whether it does in any
 # case, and the memory of switches does not count it. KEPT: what an acknowledgement keeps of the kind of its packet.
+# BY_PACKET: whether each packet counts its bytes for the links that it has taken, not each transfer as it ends.
 NOW, TURN, ISSUED, CURSOR, LEFT, HEAPED, ROWS_FREE, ROWS_LEFT, EVENTS, UNFINISHED, MARGIN = range(11)
 WIDTH, SCALE, ACK_SIZE, PFC_SIZE, ACK_EVERY, RESERVE, RESUME_GAP = range(11, 18)
 GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED, BELOW = range(18, 25)
 RETRY_TIME, RETRIES, GAVE_UP, ENDED, LOGGED, SELECTIVE, QUEUE = range(25, 32)
-ALARMS, ALARMED_AT, ADAPTIVE, CLASSES, LINKS, STRICT, EXEMPT, KEPT = range(32, 40)
-SIM_COLUMNS = 40
+ALARMS, ALARMED_AT, ADAPTIVE, CLASSES, LINKS, STRICT, EXEMPT, KEPT, BY_PACKET = range(32, 41)
+SIM_COLUMNS = 48
 
 # What ``run`` answers.
 IDLE, LATER, GROW, LOST_HOPE = range(4)

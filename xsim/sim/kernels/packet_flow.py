@@ -12,6 +12,7 @@ from xsim.sim.kernels.packet_columns import (
     ACKED,
     AWAITED,
     BEGAN,
+    BY_PACKET,
     BYTES_PER_ROUND,
     CARRIED,
     CARRIES,
@@ -170,7 +171,7 @@ def _count(flow: int, links: Ints, flows: Ints, route: Ints, log: Ints, sim: Int
     place = flows[flow, WAY]
     if route[place] < 0:
         return
-    while route[place] >= 0 and (not sim[SELECTIVE] or flows[flow, INSIDE]):
+    while route[place] >= 0 and (not sim[BY_PACKET] or flows[flow, INSIDE]):
         links[route[place], CARRIED] += flows[flow, CARRIES]
         place += 1
     log[sim[LOGGED]] = sim[NOW] - flows[flow, READY_AT]

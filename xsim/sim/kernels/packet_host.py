@@ -13,6 +13,7 @@ from xsim.sim.kernels.packet_columns import (
     ACK_SIZE,
     ACKED,
     AT_RECEIVER,
+    BY_PACKET,
     CAME,
     CLASSES,
     FLOW,
@@ -87,10 +88,12 @@ def receive(
     flow, before, kind = rows[row, FLOW], flows[rows[row, FLOW], RECEIVED], ACK
     if sim[SELECTIVE] and not flows[flow, INSIDE]:
         seen[row, CAME] = rows[row, NUMBER]
-        if take(flow, rows[row, NUMBER], rows[row, SIZE], flows, arrived):
-            carry(rows[row, HOP], rows[row, SIZE] - flows[flow, OVERHEAD], links, route)
+        new = take(flow, rows[row, NUMBER], rows[row, SIZE], flows, arrived)
     else:
         kind = _take_in_order(flow, rows[row, NUMBER], rows[row, SIZE], flows, sim)
+        new = flows[flow, RECEIVED] > before
+    if new and sim[BY_PACKET] and not flows[flow, INSIDE]:
+        carry(rows[row, HOP], rows[row, SIZE] - flows[flow, OVERHEAD], links, route)
     wanted = flows[flow, RECEIVED]
     if wanted > before and wanted == flows[flow, POSTED]:
         flows[flow, RECEIVER_END] = sim[NOW]

@@ -210,6 +210,7 @@ def _sim(settings: Settings, width: int, links: int) -> Ints:
         k.RETRY_TIME: (settings.retry_ps or 0) // tick_ps,
         k.RETRIES: settings.retries,
         k.SELECTIVE: settings.selective,
+        k.BY_PACKET: settings.selective,
         k.ADAPTIVE: settings.routing == "adaptive",
         k.QUEUE: control.asking.queue_packets * settings.data_bytes if control.asking else 0,
         k.AT_RECEIVER: settings.completion == "receiver",

@@ -63,6 +63,7 @@ class Instances:
             back = wires.links[:, k.BACK].tolist()
             self._engine.changes = changes_of(fabric, faults, back, self._inside.tolist())
             self._engine.down, self._engine.reroute = {}, self._reroute
+            self._engine.sim[k.BY_PACKET] = True  # those of one transfer go different ways
         self._slots = Slots(self._engine)
         self._gone_back = np.zeros(len(fabric.links), dtype=np.int64)  # by flows whose slots are others' now
         self._let: Ints = np.zeros(len(fabric.links), dtype=np.int64)  # flows that begin at each port, so far

@@ -65,7 +65,7 @@ SIM_COLUMNS = (
 # Of ``sim``, what nobody knows how to move: packets that overtake one another leave marks in a table of their own,
 # receivers that ask for packets keep lists, switches that choose know what they chose, and links have as many queues as
 # there are classes.
-NOT_MOVED = (k.SELECTIVE, k.QUEUE, k.ADAPTIVE, k.CLASSES, k.STRICT, k.EXEMPT)
+NOT_MOVED = (k.SELECTIVE, k.QUEUE, k.ADAPTIVE, k.CLASSES, k.STRICT, k.EXEMPT, k.BY_PACKET)
 PACKETS = (k.DATA, k.ACK)
 OF_PORTS = (k.FREE, k.WAKE, k.PAUSE, k.RESUME, k.CREDIT)
 FLOW_UNKNOWN, LINK_UNKNOWN, SWITCH_UNKNOWN, SIM_UNKNOWN = (
