@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,6 +105,33 @@ def test_bytes_count_for_the_links_that_carried_them() -> None:
     carried = stats.link_bytes.tolist()
     assert 0 < carried[spine] < 50_000, "some bytes went each way"
     assert carried[spine] + carried[other[1]] == carried[flows[0].path[0]] == 50_000
+
+
+@pytest.mark.parametrize("flow_control", ["pause", "credit", "none"])
+def test_full_queues_lose_their_links(flow_control: Literal["pause", "credit", "none"]) -> None:
+    """Four hosts under two leaves send to a slow one under a third; all that the switches hold waits for it."""
+    joins = [(0, 5), (1, 5), (2, 6), (3, 6), (4, 7), *((leaf, spine) for leaf in (5, 6, 7) for spine in (8, 9))]
+    cables = tuple(Cable(a, b, 10**11 if a != 4 else 25 * 10**9, US) for a, b in joins)
+    graph = Graph(10, frozenset(range(5, 10)), cables)
+    fabric = choosing(graph, ["nic"] * 5)
+    backend = Packet(payload_bytes=1000, flow_control=flow_control, credit_bytes=20_000, retry_ps=60 * US)
+    backend = replace(backend, buffer_bytes=least_buffer(fabric, backend))
+    flows = as_routed(fabric, [Flow(src, 4, 50_000, 0, -1, (), ()) for src in range(4)], "hash")
+    seen = np.zeros(4, dtype=np.int64)
+    for at_us, cable in ((9, 4), (14, 4), (20, flows[0].path[1] // 2), (17, flows[2].path[2] // 2), (25, 2)):
+        outages = [Outage(cable, at_us * US + 1, (at_us + 5) * US), Outage(0, at_us * US - US, at_us * US)]
+        faults = [Fault(each.at, f"link{2 * each.cable}", each.until) for each in outages]
+
+        expected = simulate(graph, flows, settings_of(fabric, backend), outages=outages)
+        ends, stats = played(fabric, backend, flows, faults)
+
+        assert ends == list(expected.receiver_end_ps)
+        assert of_links(stats) == of_plain_links(expected)
+        assert stats.packets is not None
+        counts = stats.packets
+        seen += [counts.lost.sum(), counts.pauses.sum(), counts.paused_ps.sum(), counts.drops.sum()]
+    assert seen[0] > 0
+    assert (seen[1:3] > 0).all() == (flow_control == "pause")
 
 
 @dataclass(frozen=True)

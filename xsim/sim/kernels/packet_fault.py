@@ -1,4 +1,7 @@
-"""A link that fails: what is on it or waits for it at a switch is lost; what waits at a host stays there."""
+"""A link that fails: what is on it or waits for it at a switch is lost; what waits at a host stays there.
+
+A NIC that PCIe feeds is a switch here: what waited in it for good would keep from the PCIe link what goes another way.
+"""
 
 from __future__ import annotations
 
