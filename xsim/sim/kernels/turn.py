@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ class _Turn:
 
     def __init__(self) -> None:
         self._file: TextIO | None = None
+        self.thread: int | None = None  # that has it
         self.waits = False
 
     @contextmanager
@@ -32,7 +34,7 @@ class _Turn:
         finally:
             if before is None and self._file is not None:
                 self._file.close()
-                self._file = None
+                self._file = self.thread = None
 
     def take(self, folder: Path) -> bool:
         """Wait until nobody else compiles for ``folder``; False if it is this process's turn already."""
@@ -50,7 +52,7 @@ class _Turn:
             pass
         finally:
             self.waits = False
-        self._file = file
+        self._file, self.thread = file, threading.get_ident()
         return True
 
 
@@ -76,6 +78,8 @@ def in_turn(dispatcher: Any) -> Any:
     compiles = dispatcher.compile
 
     def compile_in_turn(sig: Any) -> Any:
+        if _turn.thread == threading.get_ident():  # what another kernel calls
+            return compiles(sig)
         with global_compiler_lock, _turn.taken_at_most_here():
             return compiles(sig)
 
