@@ -26,7 +26,7 @@ from runners.worker import Greeting, Outcome, Worker, versions
 __all__ = ["Finished", "Limits", "finished"]
 
 TICK_S = 0.5
-DRAIN_S = 1.5  # for what is about to end when the sweep is stopped
+DRAIN_S = 1.0  # for what is about to end when the sweep is stopped
 SLOW_START_S = 30.0
 STARTS = 3  # that may fail in a row before the sweep gives up
 LOSSES = 10  # of the machine under a point, before it is blamed for them
