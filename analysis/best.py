@@ -2,14 +2,15 @@
 
 python -m analysis.best outputs/hetero_llama
 
-Points are compared that train the same: one model, and as many tokens in an iteration. What does not fit into memory,
-and what is no finite number, is never best. The total cost of ownership is no figure to choose by, as it falls when
-runs get slower.
+Points are compared that train the same: one model in one precision with one optimizer, as many tokens in an iteration,
+told by one network. What does not fit into memory, and what is no finite number, is never best. The total cost of
+ownership is no figure to choose by, as it falls when runs get slower.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 from collections import defaultdict
@@ -40,6 +41,7 @@ METRICS: Mapping[str, str] = {  # column: whether less or more of it is better
     "peak_memory_bytes": "less",
 }
 TIME, COST = "training_time_s", "usd_per_iteration"
+TRAINED = "config_json"
 SHOWN_GROUPS = 6  # in the report of a sweep
 SHOWN_FRONT = 12
 
@@ -51,19 +53,21 @@ class Group:
     Attributes:
         model: Its name.
         tokens: Of one iteration.
+        variant: What tells it from other groups of that model and as many tokens; empty if there is none.
         rows: Of points that ended well and fit, in table order.
         columns: What tells them apart.
     """
 
     model: str
     tokens: int
+    variant: str
     rows: tuple[Row, ...]
     columns: tuple[str, ...]
 
     @property
     def title(self) -> str:
-        """``llama2_7b, 98304 tokens``."""
-        return f"{self.model}, {self.tokens} tokens"
+        """``llama2_7b, 98304 tokens an iteration (network=flow)``."""
+        return f"{self.model}, {self.tokens} tokens an iteration{f' ({self.variant})' if self.variant else ''}"
 
     def name(self, row: Row) -> str:
         """What tells ``row`` from the others."""
@@ -106,7 +110,7 @@ def show(table: pa.Table, file: TextIO | None = None, most: int | None = SHOWN_G
     out = file or sys.stdout
     found = [group for group in groups(table) if len(group.rows) > 1]
     for group in found[:most]:
-        print(f"\nbest of {counted(len(group.rows), 'point')}: {group.title} an iteration", file=out)
+        print(f"\nbest of {counted(len(group.rows), 'point')}: {group.title}", file=out)
         rows = [[one.metric, _figure(one.value), _alike(group.name(one.row), one.alike)] for one in leaders(group)]
         print_table(["figure", "value", "point"], rows, numbers=["value"], file=out)
         _print_front(group, out)
@@ -117,14 +121,35 @@ def show(table: pa.Table, file: TextIO | None = None, most: int | None = SHOWN_G
 
 def groups(table: pa.Table) -> list[Group]:
     """The points of ``table`` that ended well and fit, by what they train."""
-    names = [name for name in (*CASE_COLUMNS, *METRICS, "status", "fits") if name in table.column_names]
-    together: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    wanted = (*CASE_COLUMNS, *METRICS, "status", "fits", TRAINED)
+    names = [name for name in wanted if name in table.column_names]
+    together: dict[tuple[str, int], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in table.select(names).to_pylist():
         if row["status"] == "ok" and row.get("fits") and _is_finite(row.get(TIME)) and _is_finite(row["tokens_per_s"]):
-            together[str(row["model"]), round(row["tokens_per_s"] * row[TIME])].append(row)
+            same = together[str(row["model"]), round(row["tokens_per_s"] * row[TIME])]
+            same[_trained(row)].append(row)
     return [
-        Group(model, tokens, tuple(rows), tuple(_telling(rows, names))) for (model, tokens), rows in together.items()
+        Group(model, tokens, variant, tuple(rows), tuple(_telling(rows, names)))
+        for (model, tokens), same in together.items()
+        for variant, rows in zip(_variants(list(same.values())), same.values(), strict=True)
     ]
+
+
+def _trained(row: Row) -> str:
+    """Equal for points that train the same, as their configs have it, by one network."""
+    config = json.loads(row.get(TRAINED) or "{}")
+    return json.dumps([row.get("network"), *(config.get(key) for key in ("model", "precision", "optimizer"))])
+
+
+def _variants(groups: Sequence[Sequence[Row]]) -> list[str]:
+    """Of each group the words of its points that all of them have, and not all of the other groups."""
+    words = [set.intersection(*(_words(row) for row in rows)) for rows in groups]
+    everywhere = set.intersection(*words)
+    return [", ".join(sorted(own - everywhere)) for own in words]
+
+
+def _words(row: Row) -> set[str]:
+    return {f"network={row.get('network')}", *(word for word in str(row.get("point") or "").split(", ") if word)}
 
 
 def leaders(group: Group) -> list[Leader]:

@@ -29,7 +29,7 @@ RUN_BYTES = 60_000  # of a run: its row, its share of the table, what MLflow kee
 ROOM_RUNS = 10_000
 RAY_BYTES = 1 << 30  # its logs, and objects that do not fit into shared memory
 WORKER_BYTES = 1 << 30  # a worker with a simulation of 1024 ranks
-FILES = 4096  # open at once: Ray's sockets and logs of a few dozen workers
+FILES = 1024  # open at once: Ray's sockets and logs of a dozen workers
 SKEW_S = 60.0
 RAY_S = 60.0
 RAY_PROGRAMS = ("raylet", "gcs_server", "ray::")
@@ -76,7 +76,7 @@ def machine() -> Iterator[Finding]:
     few = "" if fits >= cpus else f"num_workers={fits}, or end other programs"
     yield Finding("memory", "warning" if few else "ok", f"{_bytes(free)} free for {cpus} workers", few)
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    low = files != resource.RLIM_INFINITY and files < min(FILES, 1024)
+    low = files != resource.RLIM_INFINITY and files < FILES
     yield Finding("open files", "warning" if low else "ok", f"limit {files}", f"ulimit -n {FILES}" if low else "")
     folder = os.environ.get("NUMBA_CACHE_DIR")
     place = Path(folder) if folder else Path(__file__).parent.parent / "xsim"
@@ -123,7 +123,7 @@ def sweeps(out: Path) -> Iterator[Finding]:
                 continue
         text = f"{0 if table is None else table.num_rows} rows"
         if (folder / LOCK).is_file():
-            if (held := lock(folder / LOCK)) is None:
+            if (held := lock(folder / LOCK, shared=True)) is None:
                 text += f"; {(folder / LOCK).read_text().strip()} writes there now"
             else:
                 held.close()

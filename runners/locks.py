@@ -9,17 +9,17 @@ from typing import TextIO
 __all__ = ["lock"]
 
 
-def lock(path: Path, *, shared: bool = False) -> TextIO | None:
+def lock(path: Path, *, shared: bool = False, surely: bool = False) -> TextIO | None:
     """The file at ``path``, open and locked until it is closed; ``None`` if another process holds it.
 
-    Several may hold it ``shared``, as long as nobody holds it alone.
+    Several may hold it ``shared``, as long as nobody holds it alone. Where the file system has no locks, nobody can be
+    kept out: the file is open all the same, unless it is to be locked ``surely``.
     """
     file = path.open("a+")
     try:
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        return None
-    except OSError:  # a file system without locks: nobody can be kept out
-        return file
+    except OSError as error:
+        if surely or isinstance(error, BlockingIOError):
+            file.close()
+            return None
     return file

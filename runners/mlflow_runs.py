@@ -67,7 +67,8 @@ def open_client(uri: str) -> MlflowClient:
         return MlflowClient(uri)
     database.parent.mkdir(parents=True, exist_ok=True)
     with database.with_name(f".{database.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
         if not database.exists():
             for config in _artifacts(database).glob(f"*/*/artifacts/{CONFIG}"):  # runs of one that was deleted
                 shutil.rmtree(config.parents[1])

@@ -41,7 +41,10 @@ def plan_sweep(command: Command) -> Plan:
         refuse_commands(base)
         found = _resolved(Resolver(composer, base, named, asked.values), expand(asked.grid))
         settings = Settings.from_plain(composer.joined(base, {}, asked.settings))
-    points = tuple({point.key: point for point in reversed(found)}.values())[::-1]
+    distinct: dict[str, Point] = {}
+    for point in found:
+        distinct.setdefault(point.key, point)
+    points = tuple(distinct.values())
     if all(point.contradiction for point in points):
         assert points[0].contradiction
         raise points[0].contradiction

@@ -228,7 +228,8 @@ class _Pool:
                 task.whole = task.single = True
                 self.waiting.again([task])
                 continue
-            self.limits.durations.add(task.point.labels, outcome["wall_s"])
+            if outcome["status"] == "ok":  # what goes wrong at once tells nothing of the others
+                self.limits.durations.add(task.point.labels, outcome["wall_s"])
             yield Finished(task.point, outcome, slot.number, task.attempt)
 
     def _check(self, greeting: Greeting) -> None:

@@ -10,6 +10,7 @@ import os
 import shlex
 import socket
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -25,6 +26,7 @@ __all__ = ["check_place", "check_store", "check_writable", "claimed"]
 
 PROBE_BYTES = 1 << 16
 LOCK = ".lock"
+GLANCES_S = (0.1, 0.2)  # others look for an instant whether somebody holds it
 
 
 def check_place(key: str, path: Path) -> None:
@@ -90,7 +92,12 @@ def claimed(folder: Path, argv: Sequence[str], shard: Shard | None = None) -> It
 
 def _held(folder: Path, name: str, argv: Sequence[str] | None) -> TextIO:
     """The lock ``name`` of ``folder``, with a line on who holds it; without ``argv`` others may hold it too."""
-    file = lock(folder / name, shared=argv is None)
+    shared, file = argv is None, None
+    for pause_s in (0.0, *GLANCES_S):
+        time.sleep(pause_s)
+        file = lock(folder / name, shared=shared)
+        if file is not None:
+            break
     if file is None:
         holder = (folder / name).read_text().strip() or "a part of the points"
         fix = "wait until it ends, or choose another folder by out="

@@ -94,7 +94,7 @@ def _folder() -> Iterator[str]:
     """
     for old in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{OWNER}"):
         with contextlib.suppress(OSError):  # another user's, or removed meanwhile
-            if (unowned := lock(old)) is not None:
+            if (unowned := lock(old, surely=True)) is not None:
                 leftovers.end_all(str(old.parent))
                 unowned.close()
     folder = tempfile.mkdtemp(prefix=PREFIX)

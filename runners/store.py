@@ -174,8 +174,8 @@ class Store:
             if not single:
                 return
             (self.folder / TABLE).mkdir(parents=True, exist_ok=True)
-            holder = lock(self.folder / TABLE / ".lock")
-            if holder is None:  # another process does it
+            holder = lock(self.folder / TABLE / ".lock", surely=True)
+            if holder is None:  # another process does it, or might
                 return
             with holder:
                 _fold(self.folder, [entry.table for entry in single])

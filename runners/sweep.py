@@ -68,8 +68,8 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
         check_target(settings.copy_to)
     with (
         stoppable() as stop,
+        told(settings.on_done, folder, stop) as ending,  # which may start the next sweep in the folder
         claimed(folder, argv, settings.shard),
-        told(settings.on_done, folder, stop) as ending,
     ):
         brake = Brake(stop, settings.max_failures, settings.time_budget_s)
         ending.code, ending.summary = _run_claimed(plan, argv, brake)

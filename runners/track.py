@@ -41,7 +41,7 @@ def tracked(folder: Path, uri: str) -> set[str]:
     database = sqlite_file(uri)
     if journal.get("uri") != shown(uri) or (database is not None and not database.exists()):
         return set()
-    return set(journal["keys"])
+    return set(journal.get("keys", ()))
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from xsim.tables import Table
 
 __all__ = ["Greeting", "Outcome", "Worker", "attempted", "simulate", "versions"]
 
-OWN = ("worker.py", "inputs.py", "warm.py")  # of the runners, what a worker runs
+OWN = ("worker.py", "inputs.py", "faults.py", "options.py", "run_tables.py", "warm.py")  # what a worker runs of them
 FREE_SHARE = 0.9  # of the memory that is free, for a simulation that has its host to itself
 
 
@@ -71,6 +71,9 @@ def simulate(config: Mapping[str, object]) -> Outcome:
     except MemoryError:
         reason = "its tables need more memory than its process may use"
         return {**outcome, "status": "out_of_memory", "reason": reason, "metrics": {}}
+    except Exception as error:  # see ``attempted``
+        reason, details = f"its tables: {type(error).__name__}: {error}", traceback.format_exc()
+        return {**outcome, "status": "failed", "reason": " ".join(reason.split()), "details": details, "metrics": {}}
 
 
 def attempted(make: Callable[[], Experiment]) -> tuple[Result | None, Outcome]:

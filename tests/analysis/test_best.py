@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,7 +76,7 @@ points = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, m
 def test_the_front_is_what_nothing_beats(figures: list[tuple[int, int]]) -> None:
     rows = tuple(row(str(number), float(time_s), float(usd)) for number, (time_s, usd) in enumerate(figures))
 
-    found = [(each[TIME], each[COST]) for each, _ in front(Group("llama", 1, rows, ("reshard",)))]
+    found = [(each[TIME], each[COST]) for each, _ in front(Group("llama", 1, "", rows, ("reshard",)))]
 
     def beaten(one: tuple[int, int]) -> bool:
         return any(other != one and other[0] <= one[0] and other[1] <= one[1] for other in figures)
@@ -106,3 +107,23 @@ def test_many_groups_are_cut_in_a_report_alone(tmp_path: Path) -> None:
     best.show(table(rows), out)
     assert out.getvalue().count("best of 2 points") == 6
     assert "and 2 groups more: analysis.best shows them" in out.getvalue()
+
+
+def test_a_model_of_one_name_with_other_layers_is_another() -> None:
+    """As is another precision; each network is a table of its own."""
+    rows = [
+        row(
+            reshard, network=network, config_json=f'{{"model": {{"layers": {layers}}}}}', point=f"model.layers={layers}"
+        )
+        for layers in (1, 4)
+        for network in ("flow", "analytic")
+        for reshard in ("lcm", "star")
+    ]
+
+    found = groups(table(rows))
+
+    assert [len(group.rows) for group in found] == [2, 2, 2, 2]
+    assert [group.title for group in found][:2] == [
+        "llama, 100 tokens an iteration (model.layers=1, network=flow)",
+        "llama, 100 tokens an iteration (model.layers=1, network=analytic)",
+    ]

@@ -22,15 +22,18 @@ from xsim.sim.kernels import packet_columns as k
 from xsim.sim.network.packet import Packet, _PacketNetwork
 
 NIC = 12.5e9
+US = 10**6
 SLOW_MS = 2 * 11 * 3_000_000 / NIC * 1e3
 
 
-def on_a_switch(bandwidths: Sequence[float], latency_ps: int = 1_000_000) -> Fabric:
-    """Ranks on one switch, each link with a way back."""
+def on_a_switch(bandwidths: Sequence[float], latencies_ps: Sequence[int] | None = None) -> Fabric:
+    """Ranks on one switch, each link with a way back; of 1 us if nothing is said."""
+    if latencies_ps is None:
+        latencies_ps = [US] * len(bandwidths)
     wires = star(len(bandwidths))
     found = fabric_of(
         [rate for rate in bandwidths for _ in range(2)],
-        [latency_ps] * 2 * len(bandwidths),
+        [latency_ps for latency_ps in latencies_ps for _ in range(2)],
         {(a, b): wires.route(a, b) for a in range(len(bandwidths)) for b in range(len(bandwidths)) if a != b},
         len(bandwidths),
     )
@@ -122,5 +125,40 @@ def test_rounds_that_are_skipped_end_when_they_would(
         be_eager(patch)
         patch.setattr("xsim.sim.packets.rounds.FEWEST", 3)
         exact, fast = both(on_a_switch(bandwidths), *submissions, **options)
+
+    assert fast[0] == pytest.approx(exact[0], rel=0.01)
+
+
+@pytest.mark.parametrize("pace", [0.8, 1.2, 1.4, 1.7])
+def test_rings_of_unlike_latencies_keep_their_own_pace(pace: float) -> None:
+    """Where latency is most of a round, one that takes half as long again receives as much per round of the other."""
+    latencies_ps = [3 * US] * 24 + [int(3 * US * pace)] * 24
+    submissions = [(all_reduce(range(first, first + 24), 24_000), 0) for first in (0, 24)]
+    with pytest.MonkeyPatch.context() as patch:
+        be_eager(patch)
+        exact, fast = both(on_a_switch([NIC] * 48, latencies_ps), *submissions)
+
+    assert abs(exact[0][1] / exact[0][0] - 1) > 0.1
+    assert fast[0] == pytest.approx(exact[0], rel=2e-3)
+
+
+@given(
+    latencies_ps=st.lists(st.sampled_from([US // 2, US, 3 * US // 2, 3 * US]), min_size=12, max_size=24),
+    size=st.sampled_from([200, 1000, 20_000]),
+    delay_ps=st.sampled_from([0, 0, 2 * US]),
+    cut=st.integers(0, 8),
+)
+def test_rings_whose_rounds_are_mostly_latency_end_when_they_would(
+    latencies_ps: list[int], size: int, delay_ps: int, cut: int
+) -> None:
+    """One ring, or two side by side; with and without the delay of a protocol before each round."""
+    count = len(latencies_ps)
+    parts = [range(cut), range(cut, count)] if cut >= 3 else [range(count)]
+    graphs = [all_reduce(ranks, size * len(ranks)) for ranks in parts]
+    submissions = [(replace(graph, delay_ps=np.full(graph.rows, delay_ps)), 0) for graph in graphs]
+    with pytest.MonkeyPatch.context() as patch:
+        be_eager(patch)
+        patch.setattr("xsim.sim.packets.rounds.FEWEST", 3)
+        exact, fast = both(on_a_switch([NIC] * count, latencies_ps), *submissions)
 
     assert fast[0] == pytest.approx(exact[0], rel=0.01)

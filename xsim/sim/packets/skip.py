@@ -67,12 +67,12 @@ class Skipper(Engine):
     def followed(self) -> None:
         """As ``Engine.followed``; slots that have been watched may be others' now."""
         super().followed()
-        self._streaming = None
+        self._streaming, self._rounds = None, Rounds()
 
     def run(self, until: int) -> int:
         """As ``Engine.run``."""
         while True:
-            now = min(until, self._next, self._rounds.due)
+            now = min(until, max(self._next, int(self.sim[k.NOW])), self._rounds.due)
             answer = super().run(now)
             if answer != k.LATER or self.sim[k.ENDED]:
                 return answer
