@@ -46,10 +46,7 @@ types: $(STAMP)  ## mypy --strict
 imports: $(STAMP)  ## which module may import which
 	$(BIN)/lint-imports
 
-pydoctor: $(STAMP)  ## say what would go wrong tonight
-	$(BIN)/python -m runners.doctor
-
-test: $(STAMP)  ## the tests, in as many processes as there are cores
+pytest: $(STAMP)  ## the tests, in as many processes as there are cores
 	$(BIN)/pytest -q --numprocesses auto --dist loadfile
 
 bench: $(STAMP)  ## speed and memory, as ratios and medians

@@ -112,6 +112,9 @@ def show(table: pa.Table, file: TextIO | None = None, most: int | None = SHOWN_G
     for group in found[:most]:
         print(f"\nbest of {counted(len(group.rows), 'point')}: {group.title}", file=out)
         rows = [[one.metric, _figure(one.value), _alike(group.name(one.row), one.alike)] for one in leaders(group)]
+        if not rows:
+            print("every figure is the same in all of them", file=out)
+            continue
         print_table(["figure", "value", "point"], rows, numbers=["value"], file=out)
         _print_front(group, out)
     if most is not None and len(found) > most:

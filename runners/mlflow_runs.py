@@ -208,7 +208,8 @@ def _keep(client: MlflowClient, run: Run, config: str) -> None:
 
 def _title(row: Row) -> str:
     labels = {label: None if row[label] is None else str(row[label]) for label in LABELS}
-    batch, seed = int(str(row["batch"])), int(str(row["seed"]))
+    batch = None if row["batch"] is None else int(str(row["batch"]))  # absent of a contradiction
+    seed = int(str(row["seed"]))
     return title(labels, str(row["point"]), batch=batch, seed=seed, sound=row["status"] != "invalid")
 
 

@@ -10,11 +10,12 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from analysis.stored import DETAIL
+from runners import pool
 from runners.brake import FAILURES, Brake
 from runners.detail import write_large
 from runners.durations import Durations
 from runners.points import Plan, Point
-from runners.pool import Finished, Limits, finished
+from runners.pool import Finished, Limits
 from runners.progress import Count, progress
 from runners.store import Store, row_of
 from runners.track import Tracker
@@ -118,7 +119,7 @@ class Running:
         )
         if sound:
             _compile(sound)
-            yield from finished(sound, limits)
+            yield from pool.finished(sound, limits)
 
 
 def _compile(points: Sequence[Point]) -> None:

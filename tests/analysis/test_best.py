@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path

@@ -83,7 +83,7 @@ SETTINGS = {
     "max_failures": "3",
     "time_budget": "8h",
     "shard": "1/2",
-    "on_done": "true",
+    "on_done": "echo",
     "detail": "[ranks]",
     "copy_to": "copies",
 }
