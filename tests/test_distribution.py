@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -81,3 +82,14 @@ def test_the_wheel_is_whole(tmp_path: Path) -> None:
     points = run("-m", "runners.sweep", "+grid=hetero_llama", "dry_run=true", folder=unpacked)
     assert points.returncode == 0, points.stderr
     assert "48 points" in points.stderr
+
+
+def test_each_target_of_make_stands_once_and_check_has_them_all() -> None:
+    text = (ROOT / "Makefile").read_text()
+
+    targets = re.findall(r"(?m)^([a-z]+):", text)
+    assert len(targets) == len(set(targets))
+    assert re.search(r"(?m)^check: lint types imports pytest ", text)
+    phony = re.search(r"(?m)^\.PHONY: (.*)$", text)
+    assert phony is not None
+    assert set(phony[1].split()) == set(targets)

@@ -51,6 +51,12 @@ def test_statuses_mlflow_3932_skyrl_1516(store: Store, uri: str) -> None:
     assert all(run.info.end_time >= run.info.start_time for run in runs.values())
 
 
+def test_a_row_of_which_no_batch_is_known_is_logged(store: Store, uri: str) -> None:
+    track(tracker(uri, store), [row("bad", "invalid", batch=None), row("good")])
+
+    assert set(logged(uri)[1]) == {"bad", "good"}
+
+
 def test_runs_nest_ray_19978_and_a_shells_run_captures_none_mlflow_15713(
     store: Store, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
