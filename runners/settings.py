@@ -84,7 +84,8 @@ class Settings:
         retry = _typed(config, "retry", str)
         if retry not in ("none", "failed"):
             raise SpecError("retry", retry, "there is no such policy", "choose one of none, failed")
-        ray = _inside(config, "ray", "address", "ship")
+        own = config.get("ray")  # a file of one's own need not say what it leaves as it is
+        ray = _inside({"ray": {"ship": False, **own} if isinstance(own, Mapping) else own}, "ray", "address", "ship")
         return cls(
             out=out,
             num_workers=None if config["num_workers"] is None else _typed(config, "num_workers", int),

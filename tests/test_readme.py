@@ -140,8 +140,8 @@ def test_the_variable_that_a_calibration_reads_is_named(monkeypatch: pytest.Monk
 
 
 def test_every_kind_of_command_is_covered() -> None:
-    runners = (f"python -m runners.{name}" for name in ("sweep", "run", "schedule", "network"))
-    kinds = ("make ", *runners, *(f"python -m analysis.{name}" for name in ("compare", "queues", "scaling")))
+    runners = (f"python -m runners.{name}" for name in ("sweep", "run", "schedule", "network", "compare"))
+    kinds = ("make ", *runners, *(f"python -m analysis.{name}" for name in ("best", "compare", "queues", "scaling")))
     assert [c for c in COMMANDS if not c.startswith(kinds)] == []
 
 

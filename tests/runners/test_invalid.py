@@ -25,11 +25,11 @@ def invalid(words: str) -> list[str]:
 
 
 def test_an_option_that_one_member_has_and_another_has_not() -> None:
-    found = invalid("network=flow,packet network.payload_bytes=1500,9000")
+    found = invalid("network=analytic,packet network.payload_bytes=1500,9000")
 
     assert [text.partition(";")[0] for text in found] == [
-        "network.payload_bytes = 1500: network=flow has no option payload_bytes",
-        "network.payload_bytes = 9000: network=flow has no option payload_bytes",
+        "network.payload_bytes = 1500: network=analytic has no option payload_bytes",
+        "network.payload_bytes = 9000: network=analytic has no option payload_bytes",
         "",
         "",
     ]
@@ -47,7 +47,7 @@ def test_what_only_one_planner_needs() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("network=flow,analytic network.payload_bytes=1500,9000", "network=flow has no option payload_bytes"),
+        ("network=flow,analytic network.exact=true,false", "network=flow has no option exact"),
         ("reshard=lcm,hetauto model.seq_len=2048,-1", "model.seq_len = -1: "),
         ("reshard=lcm,hetauto seed=0,x", "seed = 'x': its type is str"),
         ("network=packet,flow network.pyload_bytes=1500", "has no option pyload_bytes; did you mean payload_bytes"),

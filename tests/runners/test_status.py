@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from runners import pool, status, sweep
+from runners import pool, running, status, sweep
 from runners.points import Point
 from runners.pool import Finished, Limits
 from runners.worker import Outcome, simulate
@@ -47,7 +47,7 @@ def test_a_sweep_that_runs_and_what_it_leaves(
         yield Finished(second, broken, 0, 1)
 
     monkeypatch.setattr(pool, "finished", watched)
-    monkeypatch.setattr(sweep, "STATUS_EVERY_S", 0.0)
+    monkeypatch.setattr(running, "STATUS_EVERY_S", 0.0)
 
     assert sweep.main(["network=analytic", "reshard=lcm,hetauto", "tracking=none"]) == 1
     look()
