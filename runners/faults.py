@@ -48,7 +48,7 @@ def _fault(name: str, node: object) -> Fault:
     try:
         return Fault(at_ps, link, until_ps)
     except SpecError as error:
-        raise error.under(name) from None
+        raise SpecError(f"{name}.{error.field}", node[error.field], error.problem, error.fix) from None  # as written
 
 
 def _time(name: str, value: object) -> int:

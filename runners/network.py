@@ -87,6 +87,7 @@ def _check_one_class(options: Options, flows: FlowList) -> None:
 def _replayed(options: Options) -> tuple[Graph, FlowList, Times, float]:
     """What was read, how it went, and the seconds in which ways were found and all was simulated."""
     from runners.foreign import named, read_flows, read_topology
+    from runners.lasting import check_ends, check_lasting
     from runners.warm import warm, warm_packets
     from xsim.fabric.hashed_paths import paths_of
     from xsim.sim.packets.settings import Settings
@@ -97,6 +98,7 @@ def _replayed(options: Options) -> tuple[Graph, FlowList, Times, float]:
     started_s = time.perf_counter()
     with named(options.flows.name):
         there, back = paths_of(wires.graph, flows, wires.nvswitches)
+        check_lasting(wires.graph, flows, there)
     if isinstance(options.model, Settings):
         with named(options.flows.name):
             packets = _with_ways(as_packets(flows, there, back), wires, there, options.model)
@@ -108,6 +110,8 @@ def _replayed(options: Options) -> tuple[Graph, FlowList, Times, float]:
         _check_one_class(options, flows)
         started_s += warm(options.model)
         found = _transfer_by_transfer(options, options.model, wires.graph, flows, there)
+    with named(options.flows.name):
+        check_ends(flows, found.start_ps, found.end_ps)
     return wires.graph, flows, found, time.perf_counter() - started_s
 
 

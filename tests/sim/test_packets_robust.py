@@ -174,3 +174,11 @@ def test_equal_flows_from_equal_hosts_end_at_the_same_instants_however_they_are_
 
     assert np.sort(found.receiver_end_ps).tolist() == np.sort(expected.receiver_end_ps).tolist()
     assert found.receiver_end_ps.tolist() == expected.receiver_end_ps.tolist()
+
+
+def test_windows_that_no_acknowledgement_fits_into_are_told_from_losses() -> None:
+    graph = Graph(3, frozenset({2}), (Cable(0, 2, 10**11, 10**6), Cable(1, 2, 10**11, 10**6)))
+    flow = columns([Flow(0, 1, 10**6, 0, -1, (0, 3), (2, 1))])
+
+    with pytest.raises(SpecError, match=r"windows are full, and smaller than .* network.ack_every; lower network.ack"):
+        replay(graph, flow, Settings(window="bdp", ack_every=900_000))

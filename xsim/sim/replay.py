@@ -24,7 +24,6 @@ __all__ = ["Replayed", "as_packets", "replay", "stored_ps"]
 
 Ints = NDArray[np.int64]
 
-TICK_PS = 1000
 _ROWS = 512  # flows per transfer graph, unless more are tied together: a graph keeps a bit per party and instance
 
 
@@ -62,6 +61,9 @@ def replay(
         wire_bytes: What each puts on its links, headers included, N.
         watch: Told now and then how many flows have ended.
         delay_ps: What comes on top for each, as ``stored_ps``; None: nothing.
+
+    Raises:
+        SpecError: A flow does not end, or later than simulations go on.
     """
     own_ps = np.zeros(len(flows), dtype=np.int64) if delay_ps is None else delay_ps
     network = backend.open(_fabric(graph, flows, paths), seed)
@@ -78,15 +80,16 @@ def replay(
             end_ps[parts[handle][party]] = at_ps
         ended += len(completions)
         watch(ended)
-    assert ended == len(flows), "no flow waits for its own end"
+    for row in np.flatnonzero(end_ps < 0)[:1].tolist():
+        problem, fix = "it does not end within the time that simulations know", "write fewer bytes, or faster links"
+        raise SpecError(f"flow {flows.number[row]}", int(flows.size_bytes[row]), problem, fix)
     return Replayed(_starts_ps(flows, end_ps), end_ps, network.stats())
 
 
 def stored_ps(graph: Graph, flows: FlowList, paths: Paths, payload_bytes: int, header_bytes: int) -> Ints:
     """How much longer each flow takes alone because its packets are stored on their way, N; none if it has no bytes.
 
-    The time of each packet is rounded down to whole ns, as the reference has it; but no flow is faster for it than its
-    bytes are on its slowest link.
+    Packets take what they take among packets with time in ps.
     """
     found, travels = np.zeros(len(flows), dtype=np.int64), np.diff(paths.ptr) > 0
     rows = np.flatnonzero(travels & (flows.size_bytes > 0))
@@ -96,7 +99,7 @@ def stored_ps(graph: Graph, flows: FlowList, paths: Paths, payload_bytes: int, h
     bits_per_s = np.repeat([cable.bandwidth_bits_per_s for cable in graph.cables], 2)
     slowest[travels] = np.minimum.reduceat(bits_per_s[paths.links], paths.ptr[:-1][travels])
     wire_bytes = size_bytes + -(-size_bytes // payload_bytes) * header_bytes
-    alone_ps = last_byte_ps(size_bytes, payload_bytes, header_bytes, bits_per_s, paths.ptr, paths.links, rows, TICK_PS)
+    alone_ps = last_byte_ps(size_bytes, payload_bytes, header_bytes, bits_per_s, paths.ptr, paths.links, rows)
     found[rows] = np.maximum(0, alone_ps - sending_ps(wire_bytes, slowest[rows] / BITS_TO_PS))
     return found
 

@@ -22,12 +22,13 @@ class Streams:
 
     Attributes:
         flows: Their numbers, N.
-        period: Ticks in which each had one turn at the busiest port.
+        period: Ticks in which each had one turn at the busiest port, or as many as the largest acknowledgement is for.
         trip: Ticks of the longest undisturbed round trip of a full packet.
         there, back: Flows (places in ``flows``) and links of each hop of data and acknowledgements.
         sizes: Bytes of their full packets, all told, N.
         first_lasts: Ticks in which such a packet leaves its host, N.
         lossy: Whether a wire of them loses packets.
+        each_acknowledged: Whether no acknowledgement is for more than one packet.
     """
 
     flows: Ints
@@ -38,6 +39,7 @@ class Streams:
     sizes: Ints
     first_lasts: Ints
     lossy: bool
+    each_acknowledged: bool
 
 
 def streams_of(engine: Engine, flows: Ints) -> Streams:
@@ -54,13 +56,14 @@ def streams_of(engine: Engine, flows: Ints) -> Streams:
         trip += np.bincount(which, took + links[link, k.DELAY], len(flows))
     return Streams(
         flows=flows,
-        period=max(1, int(load.max())),
+        period=max(1, int(load.max() * each.max())),
         trip=int(trip.max()),
         there=there,
         back=back,
         sizes=sizes,
         first_lasts=lasts(engine, sizes, engine.route[own[:, k.WAY]]),
         lossy=bool((engine.chances[np.concatenate((there[1], back[1])), k.LOSS] > 0).any()),
+        each_acknowledged=bool((each == 1).all()),
     )
 
 

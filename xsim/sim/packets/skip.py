@@ -11,7 +11,7 @@ from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.moving import Shift, known, move
 from xsim.sim.packets.rounds import Rounds, go_round
-from xsim.sim.packets.sending import Streams, packets_per_ack, streams_of
+from xsim.sim.packets.sending import Streams, streams_of
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.steady import LEFT, asked_again, may_move, same, steady, unslowed
 from xsim.sim.packets.views import Glance, View, glance, look
@@ -51,8 +51,9 @@ class Skipper(Engine):
     comes until a stream gets to its end, or something else begins: whole periods are skipped, and nothing is lost by
     it. Where streams of unlike links never meet again in the same way, two windows tell nearly as much in which each
     moves as many bytes, no queue changes, nobody pauses anybody and nothing adapts: all go on at the rate at which they
-    have arrived. Rings whose rounds are alike go on so, see ``rounds``. Streams that adapt are skipped when they all
-    have the rate of their ports, nothing marks them, and whole periods repeat themselves.
+    have arrived, if each packet is acknowledged by itself. Rings whose rounds are alike go on so, see ``rounds``.
+    Streams that adapt are skipped when they all have the rate of their ports, nothing marks them, and whole periods
+    repeat themselves.
     """
 
     def _set_up(self) -> None:
@@ -129,6 +130,8 @@ class Skipper(Engine):
             shift = self._one_more(streams, start, first, now, until)
             if shift:
                 return self._move(streams, *shift, spent)
+        if not streams.each_acknowledged:
+            return now  # at rates, parts of an acknowledgement would be lost with every skip
         seen = [self._glance(streams, now)]
         for _ in range(2):
             now += self._window * streams.period
@@ -193,7 +196,8 @@ class Skipper(Engine):
     def _watched(self, streams: Streams) -> int:
         """Ticks up to the last look of ``_try``: all of them must lie within a run."""
         settling = max(8 * streams.period, streams.trip + streams.trip // 4)
-        return settling + (TRIES + 2 * self._window) * streams.period
+        windows = 2 * self._window if streams.each_acknowledged else 0
+        return settling + (TRIES + windows) * streams.period
 
     def _glance(self, streams: Streams, now: int) -> Glance:
         self._work.spent += EACH_VIEW / 2
@@ -234,7 +238,7 @@ class Skipper(Engine):
         ticks = min(self._room(view, until), int((left / rate).min()))
         if ticks < WORTH * streams.period:
             return None
-        unit, share = flows[:, k.FULL_PAYLOAD] * packets_per_ack(self, streams.flows), ticks / took
+        unit, share = flows[:, k.FULL_PAYLOAD], ticks / took
         stream = (rate * ticks).astype(np.int64) // unit * unit
         numbers, unpaused = int(share * (end.issued - start.issued)), np.zeros_like(end.paused)
         return view, self._shift(streams, ticks, stream, numbers, unpaused), share * (end.worked - start.worked)

@@ -14,6 +14,7 @@ __all__ = ["listed", "reason"]
 Ints = NDArray[np.int64]
 NAMED = 8  # of a kind; the others are counted
 
+LESS_AT_ONCE = "lower network.ack_every, or give flows larger windows"
 MORE_MEMORY = "give switches more memory, network.{option}, or take ways without a circle"
 GO_BACK = "set network.retry_ps, so that senders go back by themselves"
 
@@ -36,6 +37,8 @@ def reason(links: Ints, name: Callable[[int], str], count: int) -> tuple[str, st
             queues = listed([f"{name(link % count)} ({links[link, k.BACKLOG]} bytes queued)" for link in waiting])
             return f"packets wait for one another: {what} for good are {queues}", MORE_MEMORY.format(option=option)
     losing = np.flatnonzero(links[:, k.LOST] + links[:, k.DROPS])
+    if not len(losing):
+        return "windows are full, and smaller than what receivers acknowledge at once, network.ack_every", LESS_AT_ONCE
     where = listed([name(link) for link in dict.fromkeys((losing % count).tolist())])
     return f"packets were lost that nobody asks for again, on {where}", GO_BACK
 
