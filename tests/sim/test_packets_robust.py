@@ -182,3 +182,18 @@ def test_windows_that_no_acknowledgement_fits_into_are_told_from_losses() -> Non
 
     with pytest.raises(SpecError, match=r"windows are full, and smaller than .* network.ack_every; lower network.ack"):
         replay(graph, flow, Settings(window="bdp", ack_every=900_000))
+
+
+def test_a_sender_that_gives_up_names_the_full_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes back sooner than the queue of eight to one is through."""
+    monkeypatch.setattr("xsim.sim.network.packet.RETRIES", 2)
+    links = tuple(Link(name, "nic") for host in range(9) for name in (f"host{host} -> switch", f"switch -> host{host}"))
+    wires = np.full(len(links), 12.5e9), np.full(len(links), 1_000_000)
+    fabric = Fabric(*wires, links, tuple(range(9)), lambda src, dst: () if src == dst else (2 * src, 2 * dst + 1))
+    network = Packet(flow_control="none", buffer_bytes=1_000_000, retry_ps=10**7).open(fabric, 0)
+    network.release(network.submit(point_to_point(*((rank, 0, 10**7) for rank in range(1, 9)))), 0, 0)
+
+    with pytest.raises(
+        SpecError, match="2 times in a row, and queues were too full for packets that came by host1 -> "
+    ):
+        network.advance(None)

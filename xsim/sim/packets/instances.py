@@ -24,7 +24,7 @@ from xsim.sim.packets.samples import Sampler
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.skip import engine_for
 from xsim.sim.packets.slots import Slots
-from xsim.sim.packets.stuck import listed, reason
+from xsim.sim.packets.stuck import full_queues, listed, reason
 from xsim.sim.packets.wires import Wires, width_of
 from xsim.sim.traffic.compiled import Compiled
 from xsim.sim.traffic.stored import SCALE_UP, largest_bytes
@@ -196,6 +196,7 @@ class Instances:
         first, last = self._name(way[0]), self._name(way[np.argmax(way < 0) - 1])
         transfer = f"transfer {first.partition(' -> ')[0]} -> {last.rpartition(' -> ')[2]}"
         problem = f"its sender has gone back {self._settings.retries} times in a row"
+        problem += full_queues(engine.links, self._name, len(self._fabric.links))
         fix = "raise network.retry_ps or network.buffer_bytes, or choose another network.flow_control"
         return SpecError("network", "packet", f"{transfer} does not end: {problem}", fix)
 

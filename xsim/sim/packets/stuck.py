@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from xsim.sim.kernels import packet_columns as k
 
-__all__ = ["listed", "reason"]
+__all__ = ["full_queues", "listed", "reason"]
 
 Ints = NDArray[np.int64]
 NAMED = 8  # of a kind; the others are counted
@@ -41,6 +41,13 @@ def reason(links: Ints, name: Callable[[int], str], count: int) -> tuple[str, st
         return "windows are full, and smaller than what receivers acknowledge at once, network.ack_every", LESS_AT_ONCE
     where = listed([name(link) for link in dict.fromkeys((losing % count).tolist())])
     return f"packets were lost that nobody asks for again, on {where}", GO_BACK
+
+
+def full_queues(links: Ints, name: Callable[[int], str], count: int) -> str:
+    """By which links packets came for which there was no room, as part of a sentence; empty if none. As ``reason``."""
+    full = np.flatnonzero(links[:, k.DROPS])
+    where = listed([name(link) for link in dict.fromkeys((full % count).tolist())])
+    return f", and queues were too full for packets that came by {where}" if where else ""
 
 
 def listed(texts: Sequence[str]) -> str:
