@@ -21,6 +21,7 @@ from xsim.fabric.fabric import Fabric, Link
 from xsim.fabric.graph import Cable, Graph
 from xsim.families import build, names
 from xsim.sim.congestion.dcqcn import Dcqcn
+from xsim.sim.contracts import Network
 from xsim.sim.marking import Marking
 from xsim.sim.network.packet import Packet
 from xsim.sim.packets.replay import replay
@@ -184,16 +185,31 @@ def test_windows_that_no_acknowledgement_fits_into_are_told_from_losses() -> Non
         replay(graph, flow, Settings(window="bdp", ack_every=900_000))
 
 
+def test_senders_are_patient_while_a_full_queue_drains() -> None:
+    """32 MiB take 27 ms at 10 Gb/s, and half a millisecond lies between two tries."""
+    network = into_one_host(10**9 * 10 / 8, 8_000_000, Packet(flow_control="none"))
+
+    ((_, _, at_ps),) = network.advance(None)
+
+    assert at_ps > 8 * 8_000_000 * 800
+
+
 def test_a_sender_that_gives_up_names_the_full_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes back sooner than the queue of eight to one is through."""
     monkeypatch.setattr("xsim.sim.network.packet.RETRIES", 2)
-    links = tuple(Link(name, "nic") for host in range(9) for name in (f"host{host} -> switch", f"switch -> host{host}"))
-    wires = np.full(len(links), 12.5e9), np.full(len(links), 1_000_000)
-    fabric = Fabric(*wires, links, tuple(range(9)), lambda src, dst: () if src == dst else (2 * src, 2 * dst + 1))
-    network = Packet(flow_control="none", buffer_bytes=1_000_000, retry_ps=10**7).open(fabric, 0)
-    network.release(network.submit(point_to_point(*((rank, 0, 10**7) for rank in range(1, 9)))), 0, 0)
+    network = into_one_host(12.5e9, 10**7, Packet(flow_control="none", buffer_bytes=1_000_000, retry_ps=10**7))
 
     with pytest.raises(
         SpecError, match="2 times in a row, and queues were too full for packets that came by host1 -> "
     ):
         network.advance(None)
+
+
+def into_one_host(bytes_per_s: float, size_bytes: int, backend: Packet) -> Network:
+    """Eight hosts on a switch begin to send to a ninth."""
+    links = tuple(Link(name, "nic") for host in range(9) for name in (f"host{host} -> switch", f"switch -> host{host}"))
+    wires = np.full(len(links), bytes_per_s), np.full(len(links), 1_000_000)
+    fabric = Fabric(*wires, links, tuple(range(9)), lambda src, dst: () if src == dst else (2 * src, 2 * dst + 1))
+    network = backend.open(fabric, 0)
+    network.release(network.submit(point_to_point(*((rank, 0, size_bytes) for rank in range(1, 9)))), 0, 0)
+    return network

@@ -29,7 +29,7 @@ from xsim.units import parse_time
 
 __all__ = ["Packet"]
 
-RETRIES, UNTIRING = 7, 1 << 40  # in a row; where a link fails, its packets are lost until it works again
+RETRIES, UNTIRING = 100, 1 << 40  # in a row; where a link fails, its packets are lost until it works again
 
 
 @dataclass(frozen=True, slots=True)

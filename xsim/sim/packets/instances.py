@@ -197,7 +197,7 @@ class Instances:
         transfer = f"transfer {first.partition(' -> ')[0]} -> {last.rpartition(' -> ')[2]}"
         problem = f"its sender has gone back {self._settings.retries} times in a row"
         problem += full_queues(engine.links, self._name, len(self._fabric.links))
-        fix = "raise network.retry_ps or network.buffer_bytes, or choose another network.flow_control"
+        fix = "choose a network.congestion such as dctcp, another network.flow_control, or a longer network.retry_ps"
         return SpecError("network", "packet", f"{transfer} does not end: {problem}", fix)
 
     def _name(self, link: int) -> str:
