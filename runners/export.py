@@ -38,14 +38,15 @@ def main(argv: Sequence[str]) -> int:
     given = parser.parse_args(argv)
     folder = given.folder.resolve()
     from analysis import load
-    from runners.preflight import check_store, claimed
+    from runners.preflight import check_place, check_store, claimed
     from runners.settings import tracking_uri
 
     table = load(folder, every_version=True)
     uri = tracking_uri(given.uri, folder.parent)
     if uri is None:
         raise SpecError("--uri", given.uri, "it names no store", "name one, or leave it out")
-    check_store(uri)
+    check_place("folder", folder)
+    check_store(uri, "folder" if given.uri is None else "--uri")
     with claimed(folder, ["runners.export", *argv]):
         written, removed = _export(folder, table, uri)
     more = f", {removed} removed that no table holds" if removed else ""

@@ -14,6 +14,7 @@ import socket
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -218,19 +219,26 @@ def _fold(folder: Path, rows: Sequence[pa.Table]) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """``data`` under ``path``, complete or not at all, also if the machine stops meanwhile."""
-    _make(path.parent)
+    """``data`` under ``path``, complete or not at all, also if the machine stops meanwhile.
+
+    Raises:
+        OSError: That failed; it names a file.
+    """
     hidden = path.with_name(f".{path.name}.{os.getpid()}@{socket.gethostname()}")
     try:
+        _make(path.parent)
         with hidden.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         hidden.rename(path)
-    except BaseException:
-        hidden.unlink(missing_ok=True)
+        _sync(path.parent)
+    except BaseException as error:
+        with suppress(OSError):  # on a disk that became read-only even that is refused
+            hidden.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = error.filename or str(path)
         raise
-    _sync(path.parent)
 
 
 def _make(folder: Path) -> None:
