@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 import warnings
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 __all__ = ["build", "is_usable", "put_aside", "unfinished"]
 
@@ -64,7 +66,8 @@ def build(database: Path) -> None:
     hidden = database.with_name(f".{database.name}.new")
     _remove(hidden)
     try:
-        store = SqlAlchemyStore(f"sqlite:///{hidden}", DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH)
+        open_store: Callable[[str, str], Any] = SqlAlchemyStore
+        store = open_store(f"sqlite:///{hidden}", DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH)
         store.engine.dispose()  # an open connection would still mean the old name
         with closing(sqlite3.connect(hidden)) as connection:
             connection.execute("PRAGMA journal_mode=DELETE")  # all of it is in the one file
