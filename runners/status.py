@@ -25,6 +25,7 @@ SILENT_S = 30.0  # a sweep that runs notes its state every 5 s
 STATUS = "status*.json"
 LISTS: tuple[tuple[str, list[object]], ...] = (("running", []), ("failures", []))
 DIED = "died"
+LARGEST = 2**31  # number in a note: no process has a larger one
 NAMED = 10  # sweeps in an error
 
 
@@ -78,7 +79,8 @@ def _is_note(found: Mapping[str, Any]) -> bool:
     numbers += [*done.values(), *(each.get("for_s") for each in running)]
     worded = all({"worker", "point"} <= set(each) for each in running)
     told = all({"status", "reason", "first"} <= set(each) for each in failures)
-    return worded and told and all(isinstance(number, int | float) for number in numbers)
+    sound = all(isinstance(number, int | float) and abs(number) < LARGEST for number in numbers)
+    return worded and told and sound
 
 
 def _print(folder: Path, part: str, note: Mapping[str, Any]) -> None:

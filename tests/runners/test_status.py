@@ -142,6 +142,8 @@ ODD = [
     '{"state":"running","noted_unix_s":"x"}',
     '{"state":"finished","failures":[1]}',
     '{"state":"running","running":[{}]}',
+    '{"state":"running","eta_s":NaN}',
+    '{"state":"running","pid":1e99}',
     '{"a":1}',
 ]
 
