@@ -14,7 +14,7 @@ from typing import NoReturn, Protocol
 from analysis.secrets import shown
 from xsim.errors import SpecError, XsimError
 
-__all__ = ["CONFIG_ERROR", "INTERRUPTED", "UNREAD", "Main", "Parser", "Stopped", "exits", "starts", "tell"]
+__all__ = ["CONFIG_ERROR", "INTERRUPTED", "UNREAD", "Main", "Parser", "Stopped", "alone", "exits", "starts", "tell"]
 
 CONFIG_ERROR = 2
 INTERRUPTED = 130
@@ -69,6 +69,18 @@ def exits(main: Callable[[Sequence[str]], int]) -> Main:
         return code
 
     return command
+
+
+def alone(folder: Path, module: str) -> Path:
+    """``folder`` as an argument of ``module`` names it.
+
+    Raises:
+        SpecError: It is an override such as ``out=results``, which these commands do not have.
+    """
+    if "=" in str(folder) and not folder.is_dir():
+        fix = f"write the folder alone: {module} FOLDER"
+        raise SpecError("folder", str(folder), "it is a setting, and no folder", fix)
+    return folder
 
 
 def tell(text: str) -> None:

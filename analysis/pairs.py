@@ -31,13 +31,15 @@ class Pair:
         name: What tells it from the others.
         one, other: The figure asked for, or the status of a row that has none.
         ratio: The other figure over the one; absent without one of them.
-        changed: What is unlike; nothing if every figure is equal. What is alike for all pairs is not repeated.
+        equal: Whether every figure is, and the status.
+        changed: What is unlike, figures and inputs. What is alike for all pairs is not repeated.
     """
 
     name: str
     one: float | str
     other: float | str
     ratio: float | None
+    equal: bool
     changed: tuple[str, ...]
 
 
@@ -96,10 +98,11 @@ def _pair(row: Row, partner: Row, metric: str, telling: Sequence[str], change: S
         changed.append(metric)
     elif unlike:
         changed.append(unlike[0] if len(unlike) == 1 else f"{len(unlike)} other figures")
+    equal = not changed
     more = len(change) - SHOWN_CHANGES
     changed += [*change[:SHOWN_CHANGES], *([f"and {more} more inputs"] if more > 0 else [])]
     name = "/".join(str(row[name]) for name in telling if row[name] not in (None, ""))
-    return Pair(name, one, other, ratio, tuple(changed))
+    return Pair(name, one, other, ratio, equal, tuple(changed))
 
 
 def _named(value: object) -> object:

@@ -12,6 +12,8 @@ _PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s:@/?#]*):\S*@")
 _TOKEN = re.compile(r"(https?://)[^\s:@/?#]+@")  # who needs no user name there has a key in its place
 _QUERY = re.compile(r"(?i)([?&;][^\s=&;]*(?:pass|pwd|secret|token|key|sig|credential|auth)[^\s=&;]*=)[^\s&;'\"]+")
 
+_COMMAND = re.compile(r"(?s)^([+~]*on_done\s*=).*")
+
 
 def shown(text: str) -> str:
     """``text`` without the secrets of the addresses in it.
@@ -29,7 +31,12 @@ def shown(text: str) -> str:
 def shown_words(words: Iterable[str]) -> list[str]:
     """A command line without its secrets; a word is one address, so that a space in a password hides nothing.
 
+    What the shell runs at the end may hold a password anywhere.
+
     >>> shown_words(["tracking.uri=mysql://me:two words@db/runs", "seed=0,1"])
     ['tracking.uri=mysql://me:***@db/runs', 'seed=0,1']
+    >>> shown_words(["+on_done='curl -u me:secret host'"])
+    ['+on_done=***']
     """
+    words = [_COMMAND.sub(rf"\1{HIDDEN}", word) for word in words]
     return [shown(re.sub(r"\s+", "_", word)) if "://" in word else word for word in words]

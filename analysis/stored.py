@@ -37,6 +37,8 @@ RUNS = "runs"
 TABLE = "table"
 DETAIL = "detail"  # large tables of runs, a folder for each
 MANIFEST = "manifest.json"
+NEEDED = ("key", "status", "config_json")  # columns of every version
+FOREIGN = "holds no runs, though its name says so, and is left out"
 LOOKS = 5  # at a table that another process rewrites meanwhile
 
 
@@ -115,6 +117,9 @@ def loose(folder: Path) -> Iterator[Loose]:
             warnings.warn(f"{path} is no whole file and is left out: {error}", stacklevel=2)
             continue
         check_version(path, (table.schema.metadata or {}).get(b"schema_version", b"0"))
+        if not _is_ours(table.column_names):
+            warnings.warn(f"{path} {FOREIGN}", stacklevel=2)
+            continue
         yield Loose(path, found, table)
 
 
@@ -132,6 +137,9 @@ def parts(folder: Path, columns: Sequence[str] | None = None) -> dict[str, pa.Ta
             break
     for name, table in found.items():
         if table is None:
+            if _is_foreign(folder / TABLE / name):
+                warnings.warn(f"{folder / TABLE / name} {FOREIGN}", stacklevel=2)
+                continue
             problem = "it is broken" if (folder / TABLE / name).exists() else "it is lost"
             warnings.warn(f"{folder / TABLE / name} is left out, its runs are missing: {problem}", stacklevel=2)
     return found
@@ -180,9 +188,24 @@ def _part(path: Path, columns: Sequence[str] | None) -> pa.Table | None:
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
             check_version(path, (schema.metadata or {}).get(b"schema_version", b"0"))
+            if not _is_ours(schema.names):
+                return None
             return file.read(None if columns is None else [name for name in columns if name in schema.names])
     except (pa.ArrowInvalid, OSError):
         return None
+
+
+def _is_ours(columns: Sequence[str]) -> bool:
+    """Whether a table with ``columns`` can be one of runs."""
+    return all(name in columns for name in NEEDED)
+
+
+def _is_foreign(path: Path) -> bool:
+    """Whether the file ``path`` is a whole table, of something else."""
+    try:
+        return not _is_ours(pq.read_schema(path).names)
+    except (pa.ArrowInvalid, OSError):
+        return False
 
 
 def _some(table: pa.Table, columns: Sequence[str] | None) -> pa.Table:

@@ -135,12 +135,13 @@ def sweeps(out: Path) -> Iterator[Finding]:
 def mlflow_store(uri: str) -> Iterator[Finding]:
     """MLflow's versions, and whether its store is whole or answers."""
     from runners.manifest import version_of
+    from runners.mlflow_database import unfinished
     from runners.preflight import check_store
     from runners.settings import sqlite_file
 
     pair = {name: version_of(name) for name in ("mlflow", "mlflow-skinny")}
     same = len(set(pair.values())) == 1
-    fix = "" if same else "install both in one version"
+    fix, half = "" if same else "install both in one version", ""
     yield Finding("mlflow", "ok" if same else "problem", ", ".join(f"{k} {v}" for k, v in pair.items()), fix)
     try:
         check_store(uri)
@@ -150,6 +151,7 @@ def mlflow_store(uri: str) -> Iterator[Finding]:
         elif database.exists():
             with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=5)) as connection:
                 problem = str(connection.execute("PRAGMA quick_check").fetchone()[0])
+            half = unfinished(database)
         else:
             problem = "ok"
     except SpecError as error:
@@ -159,6 +161,8 @@ def mlflow_store(uri: str) -> Iterator[Finding]:
     if problem != "ok":
         fix = fix or "start the server, or move the file away: python -m runners.export FOLDER makes it anew"
         yield Finding("MLflow store", "problem", f"{shown(uri)}: {problem}", fix)
+    elif half:
+        yield Finding("MLflow store", "warning", f"{shown(uri)}: {half}", "the next sweep makes it anew")
     else:
         yield Finding("MLflow store", "ok", shown(uri))
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.command import Parser, exits
+from analysis.command import Parser, alone, exits
 from analysis.screen import counted, print_table
 from xsim.errors import SpecError
 
@@ -41,12 +41,17 @@ def main(argv: Sequence[str]) -> int:
     from analysis.pairs import paired
     from analysis.tables import select
 
-    one, other = select(given.one).table, select(given.other).table
+    folders = [alone(path, "runners.compare") for path in (given.one, given.other)]
+    selections = [select(folder) for folder in folders]
+    one, other = (selection.table for selection in selections)
     _check_metric(given.metric, one.schema.names, other.schema.names)
     found = paired(one, other, given.metric)
     if not found.pairs:
         fix = "choose sweeps that share points"
         raise SpecError("B", str(given.other), f"no point of {given.one} is in it", fix)
+    for where, folder, selection in zip("AB", folders, selections, strict=True):
+        left = f"; {counted(selection.unasked, 'row')} of earlier sweeps not compared" if selection.unasked else ""
+        print(f"{where}: {folder}{left}")
     _print_pairs(found, given.metric, None if given.all else SHOWN)
     _print_summary(found)
     return 0
@@ -73,8 +78,10 @@ def _print_pairs(found: Pairs, metric: str, most: int | None) -> None:
 
 
 def _print_summary(found: Pairs) -> None:
-    equal = sum(not pair.changed for pair in found.pairs)
-    print(f"{counted(len(found.pairs), 'point')} in both, {equal} of them equal in every figure")
+    equal = sum(pair.equal for pair in found.pairs)
+    inputs = sum(pair.equal and bool(pair.changed) for pair in found.pairs)
+    text = f"{counted(len(found.pairs), 'point')} in both, {equal} of them equal in every figure"
+    print(f"{text}, {inputs} of those though an input differs" if inputs else text)
     ratios = [pair.ratio for pair in found.pairs if pair.ratio is not None and pair.ratio > 0]
     if ratios:
         mean = math.exp(statistics.fmean(map(math.log, ratios)))

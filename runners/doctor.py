@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.command import Parser, exits
+from analysis.command import Parser, alone, exits
 from analysis.screen import counted, print_table
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--port", type=int, default=5000, help="on which the UI is to listen")
     parser.add_argument("--quick", action="store_true", help="do not start Ray, which takes some seconds")
     given = parser.parse_args(argv)
-    found = list(_findings(given.folder.resolve(), given.uri, given.port, quick=given.quick))
+    out = alone(given.folder, "runners.doctor").resolve()
+    found = list(_findings(out, given.uri, given.port, quick=given.quick))
     print_table(["what", "state", "found", "what to do"], [(f.what, f.state, f.found, f.fix) for f in found])
     counts = {state: sum(finding.state == state for finding in found) for state in ("problem", "warning")}
     print("\n" + ", ".join(counted(count, state) for state, count in counts.items()))

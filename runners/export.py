@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.command import Parser, exits, tell
+from analysis.command import Parser, alone, exits, tell
 from analysis.screen import counted
 from analysis.secrets import shown
 from runners.brake import FAILURES
@@ -36,16 +36,17 @@ def main(argv: Sequence[str]) -> int:
         "variable MLFLOW_TRACKING_URI names",
     )
     given = parser.parse_args(argv)
-    folder = given.folder.resolve()
+    folder = alone(given.folder, "runners.export").resolve()
     from analysis import load
-    from runners.preflight import check_store, claimed
+    from runners.preflight import check_place, check_store, claimed
     from runners.settings import tracking_uri
 
     table = load(folder, every_version=True)
     uri = tracking_uri(given.uri, folder.parent)
     if uri is None:
         raise SpecError("--uri", given.uri, "it names no store", "name one, or leave it out")
-    check_store(uri)
+    check_place("folder", folder)
+    check_store(uri, "folder" if given.uri is None else "--uri")
     with claimed(folder, ["runners.export", *argv]):
         written, removed = _export(folder, table, uri)
     more = f", {removed} removed that no table holds" if removed else ""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
+from runners.mlflow_database import build, is_usable, put_aside
 from runners.options import LABELS
 from runners.settings import sqlite_file
 from runners.titles import title
@@ -69,9 +70,12 @@ def open_client(uri: str) -> MlflowClient:
     with database.with_name(f".{database.name}.lock").open("w") as lock:
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(lock, fcntl.LOCK_EX)
+        if database.exists() and not is_usable(database):
+            put_aside(database)
         if not database.exists():
             for config in _artifacts(database).glob(f"*/*/artifacts/{CONFIG}"):  # runs of one that was deleted
                 shutil.rmtree(config.parents[1])
+            build(database)
         with contextlib.closing(sqlite3.connect(database)) as connection:
             connection.execute("PRAGMA journal_mode=WAL")  # it persists, and halves the cost of a run
         client = MlflowClient(uri)

@@ -53,8 +53,12 @@ def check_writable(folder: Path) -> None:
         check_place("out", path)
 
 
-def check_store(uri: str) -> None:
+def check_store(uri: str, key: str = "tracking.uri") -> None:
     """Refuse an MLflow store that cannot be opened; whether a server answers shows only later.
+
+    Args:
+        uri: Of the store.
+        key: What named it.
 
     Raises:
         SpecError: Its file cannot be written, or the driver of its database is not installed.
@@ -62,8 +66,8 @@ def check_store(uri: str) -> None:
     database = sqlite_file(uri)
     if database is not None:
         if database.is_dir():
-            raise SpecError("tracking.uri", uri, f"{database} is a folder", "name a file in it")
-        check_place("tracking.uri", database.parent)
+            raise SpecError(key, uri, f"{database} is a folder", "name a file in it")
+        check_place(key, database.parent)
     elif not uri.startswith(("http:", "https:")):
         from sqlalchemy.engine import make_url
         from sqlalchemy.exc import SQLAlchemyError
@@ -72,7 +76,7 @@ def check_store(uri: str) -> None:
             make_url(uri).get_dialect().import_dbapi()
         except (ImportError, SQLAlchemyError) as error:
             fix = "install the driver, and name it as in mysql+pymysql://"
-            raise SpecError("tracking.uri", uri, str(error), fix) from None
+            raise SpecError(key, uri, str(error), fix) from None
 
 
 @contextlib.contextmanager

@@ -31,13 +31,15 @@ class Running:
     """What a sweep knows while its points run.
 
     Attributes:
-        before: Of the points that had ended before, how many with which status.
+        asked: How many points were asked for: those of the plan, or the ones that ``only`` names.
+        before: Of these, those that had ended before: how many with which status.
         tracker: Where rows are logged besides, if anywhere.
         brake: What ends it early.
     """
 
     plan: Plan
     store: Store
+    asked: int
     before: Counter[str]
     durations: Durations
     tracker: Tracker | None
@@ -67,9 +69,9 @@ class Running:
         return cause
 
     def _note(self, state: str, count: Count) -> None:
-        shard, total = self.plan.settings.shard, len(self.plan.points)
+        shard, more = self.plan.settings.shard, {"only": bool(self.plan.settings.only)}
         name = "status.json" if shard is None else f"status-{shard.name}.json"
-        self.store.note(state, total, self.before + count.done, count.eta_s, count.noted, name)
+        self.store.note(state, self.asked, self.before + count.done, count.eta_s, count.noted | more, name)
 
     def _follow(self, missing: Sequence[Point], count: Count) -> None:
         """Store and show each outcome as it comes."""

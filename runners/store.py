@@ -13,14 +13,15 @@ import re
 import socket
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.stored import DETAIL, MANIFEST, RUNS, TABLE, loose, newest, parts
+from analysis.stored import DETAIL, MANIFEST, RUNS, TABLE, loose, newest, parts, read_json
 from analysis.tables import SWEEP, SWEEPS, rows_of, runs
 from analysis.version import SCHEMA_VERSION
 from runners.locks import lock
@@ -191,7 +192,10 @@ class Store:
 
 
 def _fold(folder: Path, rows: Sequence[pa.Table]) -> None:
-    """Write ``rows`` as the newest part, the small ones before it in the same; of old rows half at most stay."""
+    """Write ``rows`` as the newest part, the small ones before it in the same; of old rows half at most stay.
+
+    A broken part is put aside as soon as all that was asked for is there without it.
+    """
     found = parts(folder, ("key",))
     there = {name: table for name, table in found.items() if table is not None or (folder / TABLE / name).exists()}
     names = list(there)
@@ -202,35 +206,53 @@ def _fold(folder: Path, rows: Sequence[pa.Table]) -> None:
     distinct = {key for table in (*whole, *rows) for key in table["key"].to_pylist()}
     if len(whole) == len(names) and sum(table.num_rows for table in whole[:kept]) > 2 * len(distinct):
         kept = 0
+    broken = [name for name in names if there[name] is None] if _asked(folder, distinct) else []
     joined = newest([*(pq.read_table(folder / TABLE / name) for name in names[kept:]), *rows])
     assert joined is not None
-    taken = {*found, *(path.name for path in (folder / TABLE).glob("part-*.parquet"))}
-    numbers = (int(name.removeprefix("part-").removesuffix(".parquet")) for name in taken)
+    taken = {*found, *(path.name for path in (folder / TABLE).glob("part-*.parquet*"))}
+    numbers = (int(number[1]) for each in taken if (number := re.match(r"part-(\d+)\.parquet", each)))
     name = f"part-{1 + max(numbers, default=0):06d}.parquet"
     sink = pa.BufferOutputStream()
     pq.write_table(joined.combine_chunks(), sink, compression="zstd")
     write_whole(folder / TABLE / name, sink.getvalue().to_pybytes())
-    named = [*names[:kept], name]
+    named = [*(each for each in names[:kept] if each not in broken), name]
     write_whole(folder / TABLE / MANIFEST, _json({"schema_version": SCHEMA_VERSION, "parts": named}))
+    for each in broken:
+        (folder / TABLE / each).rename(folder / TABLE / f"{each}.broken")
     for path in (folder / TABLE).glob("part-*.parquet"):
         if path.name not in named:
             path.unlink()
 
 
+def _asked(folder: Path, keys: Set[str]) -> bool:
+    """Whether ``keys`` are all that sweeps of the present version asked for: what a broken part held ran again."""
+    last = read_json(folder / SWEEP)
+    notes = [last, *map(read_json, (folder / SWEEPS).glob("[!.]*.json"))]
+    own = [note["points"] for note in notes if note.get("code") == last.get("code") and note.get("points")]
+    return bool(own) and all(point["key"] in keys for points in own for point in points)
+
+
 def write_whole(path: Path, data: bytes) -> None:
-    """``data`` under ``path``, complete or not at all, also if the machine stops meanwhile."""
-    _make(path.parent)
+    """``data`` under ``path``, complete or not at all, also if the machine stops meanwhile.
+
+    Raises:
+        OSError: That failed; it names a file.
+    """
     hidden = path.with_name(f".{path.name}.{os.getpid()}@{socket.gethostname()}")
     try:
+        _make(path.parent)
         with hidden.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         hidden.rename(path)
-    except BaseException:
-        hidden.unlink(missing_ok=True)
+        _sync(path.parent)
+    except BaseException as error:
+        with suppress(OSError):  # on a disk that became read-only even that is refused
+            hidden.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = error.filename or str(path)
         raise
-    _sync(path.parent)
 
 
 def _make(folder: Path) -> None:

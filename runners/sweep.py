@@ -98,9 +98,9 @@ def _run_claimed(plan: Plan, argv: Sequence[str], brake: Brake) -> tuple[int, st
     there = [point for point in plan.points if point.key in known and point.key not in due]
     _announce(plan, store, len(there), str(asked["code"]))
     store.begin(asked, shared=shard is not None)
-    before = Counter(known[point.key] for point in there)
+    before = Counter(known[point.key] for point in wanted if point.key in known and point.key not in due)
     with _tracker(plan, store, there, to_run=len(missing), code=str(asked["code"])) as tracker:
-        cause = Running(plan, store, before, history.durations, tracker, brake).run(missing)
+        cause = Running(plan, store, len(wanted), before, history.durations, tracker, brake).run(missing)
         rows = store.rows(plan.points)
         states = Counter(rows["status"].to_pylist())
         failed = any(status in FAILURES for status in states)
@@ -115,7 +115,8 @@ def _run_claimed(plan: Plan, argv: Sequence[str], brake: Brake) -> tuple[int, st
         from runners.copies import copy_table
 
         copy_table(rows, plan.settings.copy_to)
-        print(f"Copy:    {shown(plan.settings.copy_to)}")
+        rest = "" if len(rows) == len(plan.points) else f" of {len(plan.points)}"
+        print(f"Copy:    {shown(plan.settings.copy_to)} ({counted(len(rows), 'row')}{rest}: the points asked for)")
     if cause:
         tell(f"{cause}: {len(rows)} of {len(plan.points)} are done; the same command runs the rest")
     elif shard is not None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from analysis.secrets import shown
 from analysis.stored import read_json
+from runners.mlflow_database import is_usable
 from runners.mlflow_runs import experiment_of, is_of, log_run, open_client, origin, runs_of, sweep_run, writes
 from runners.settings import default_uri, sqlite_file
 
@@ -39,7 +40,7 @@ def tracked(folder: Path, uri: str) -> set[str]:
     """Keys of the runs of the tables in ``folder`` that the store at ``uri`` has."""
     journal = read_json(folder / JOURNAL)
     database = sqlite_file(uri)
-    if journal.get("uri") != shown(uri) or (database is not None and not database.exists()):
+    if journal.get("uri") != shown(uri) or (database is not None and not is_usable(database)):
         return set()
     return set(journal.get("keys", ()))
 

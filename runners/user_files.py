@@ -19,7 +19,7 @@ from xsim.spec.yaml_text import load
 
 __all__ = ["check_user_files", "with_texts"]
 
-MOST_BYTES = 2**26  # of a file that an option names
+MOST_BYTES = 2**26  # of a file of an option, or that one names
 LEVELS = 40  # of nesting; a cluster has 6, and what reads it needs some calls per level
 
 
@@ -58,15 +58,25 @@ def _with_text(group: str, node: dict[str, object]) -> dict[str, object]:
     if node["text"]:
         raise SpecError(f"{group}.text", node["text"], f"{field} says where it stands", "write one of the two")
     try:
-        data = path.read_bytes()
-        if len(data) > MOST_BYTES:
-            raise SpecError(field, str(path), f"the file has more than {MOST_BYTES} bytes", "name a smaller one")
+        data = _read(field, path)
         return node | {"path": "", "text": data.decode()}
     except UnicodeDecodeError as error:
         problem = f"it is no text: {error.reason} at byte {error.start}"
         raise SpecError(field, str(path), problem, "save it as UTF-8") from None
     except OSError as error:
         raise SpecError(field, str(path), str(error.strerror), "name a readable file") from None
+
+
+def _read(field: str, path: Path) -> bytes:
+    """What stands in ``path``; a pipe would keep the reader waiting, and a device may have no end."""
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "no regular file"
+        raise SpecError(field, str(path), f"it is {kind}", "name a file")
+    with path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise SpecError(field, str(path), f"the file has more than {MOST_BYTES} bytes", "name a smaller one")
+    return data
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -93,15 +103,16 @@ def _check_name(group: str, path: Path, before: Sequence[Path]) -> None:
 
 def _check_text(group: str, path: Path) -> None:
     try:
-        text = path.read_text(encoding="utf-8")
-        found = load(text)
-    except SpecError as error:
-        raise error.under(str(path)) from None
+        text = _read(str(path), path).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         problem = f"it is no text: {error.reason} at byte {error.start}"
         raise SpecError(str(path), "", problem, "save it as UTF-8") from None
     except OSError as error:
         raise SpecError(str(path), "", str(error.strerror), "make it a readable file") from None
+    try:
+        found = load(text)
+    except SpecError as error:
+        raise error.under(str(path)) from None
     if not isinstance(found, dict | None):
         raise SpecError(str(path), found, "it is not a mapping", "write key: value")
     _check_tree(str(path), found, 0, set())

@@ -35,6 +35,7 @@ def test_the_same_points_side_by_side() -> None:
 
     lcm, star = found.pairs
     assert (lcm.name, lcm.ratio, lcm.changed) == ("lcm", 1.0, ("energy_j",))
+    assert not lcm.equal
     assert (star.name, star.one, star.other, star.ratio, star.changed) == ("star", 3.0, 6.0, 2.0, (TIME,))
     assert (found.only_one, found.only_other) == (1, 1)
 
@@ -60,6 +61,7 @@ def test_inputs_that_changed_are_named_once_if_they_are_the_same_everywhere() ->
     mixed = pairs(one, [other[0], *one[1:]])
     assert mixed.between == ()
     assert [pair.changed for pair in mixed.pairs] == [("model.seq_len 2048 -> 512",), (), ()]
+    assert [pair.equal for pair in mixed.pairs] == [True, True, True], "an input is no figure"
 
 
 def test_a_row_that_failed_since_is_told() -> None:

@@ -33,6 +33,7 @@ def test_two_sweeps_side_by_side(folders: Path, capsys: pytest.CaptureFixture[st
 
     assert compare.main(["a/adhoc", "b/adhoc"]) == 0
     shown = capsys.readouterr().out
+    assert shown.startswith("A: a/adhoc\nB: b/adhoc\n")
     assert "training_time_s of A and B, and B over A" in shown
     assert "| hetauto |" in shown
     assert "2 points in both, 0 of them equal in every figure" in shown
@@ -47,9 +48,20 @@ def test_two_sweeps_side_by_side(folders: Path, capsys: pytest.CaptureFixture[st
     for words, message in [
         (["a/adhoc", "nowhere"], "folder = 'nowhere': there is no such folder"),
         (["a/adhoc", "b/adhoc", "--metric", "speed"], "--metric = 'speed': there is no such figure; choose one of"),
+        (["out=a", "b/adhoc"], "write the folder alone: runners.compare FOLDER"),
         (["a/adhoc"], "the following arguments are required: B"),
     ]:
         assert compare.main(words) == 2
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") == 1
+
+
+def test_rows_of_earlier_sweeps_are_counted(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["network=analytic", "tracking=none", "reshard=lcm,star"]
+    assert sweep.main([*words, "out=a"]) == 0
+    capsys.readouterr()
+
+    assert compare.main(["a/adhoc", "b/adhoc"]) == 0
+
+    assert "A: a/adhoc; 1 row of earlier sweeps not compared\nB: b/adhoc\n" in capsys.readouterr().out

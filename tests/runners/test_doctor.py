@@ -107,3 +107,8 @@ def test_ray_that_does_not_start_is_a_problem(
 
     assert doctor.main([str(out)]) == 1
     assert "RuntimeError: no ray today" in capsys.readouterr().out
+
+
+def test_a_setting_is_no_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor.main(["out=outputs", "--quick"]) == 2
+    assert "write the folder alone: runners.doctor FOLDER" in capsys.readouterr().err

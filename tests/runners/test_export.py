@@ -88,7 +88,7 @@ def test_what_is_wrong_is_put_right(store: Store, template: Path, capsys: pytest
     [
         (["nowhere"], "folder = "),
         (["{folder}", "--uri", "none"], "--uri = 'none': it names no store"),
-        (["{folder}", "--uri", "postgresql+nope://me:s3cret@db/x"], "tracking.uri = 'postgresql+nope://me:***@db/x': "),
+        (["{folder}", "--uri", "postgresql+nope://me:s3cret@db/x"], "--uri = 'postgresql+nope://me:***@db/x': "),
         (["{folder}", "--uri", "environment"], "the variable MLFLOW_TRACKING_URI is not set"),
     ],
 )
@@ -113,3 +113,19 @@ def test_a_sweep_that_writes_is_not_disturbed(store: Store, capsys: pytest.Captu
         assert export.main([str(store.folder)]) == 2
 
     assert "another sweep writes there: process " in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And not the store, which nobody chose."""
+
+    def refuses(dir: Path) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("runners.preflight.tempfile.TemporaryFile", refuses)
+
+    assert export.main([str(store.folder)]) == 2
+
+    expected = f"error: folder = '{store.folder}': Read-only file system; name a place that can be written\n"
+    assert capsys.readouterr().err == expected

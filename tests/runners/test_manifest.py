@@ -65,6 +65,7 @@ def test_a_secret_reaches_no_file_and_no_log(
 
     assert sweep.main([*common, f"tracking.uri='{address}'"]) == 0
     assert sweep.main([*common, "tracking=server", "out=second"]) == 0
+    assert sweep.main([*common, "tracking=none", "out=third", f"on_done='true {SECRET}'"]) == 0
     assert sweep.main([*common, f"tracking.uri='ftp://me:{SECRET}@db/runs'"]) == 2
     assert sweep.main([*common, f"out=outputs/{'x' * 300}", f"tracking.uri='{address}'"]) == 2
 
@@ -74,6 +75,7 @@ def test_a_secret_reaches_no_file_and_no_log(
         assert SECRET not in text
     for lock in tmp_path.rglob(".lock"):
         assert SECRET not in lock.read_text()
+    assert "on_done=***" in (tmp_path / "third" / "adhoc" / ".lock").read_text()
 
 
 def test_a_server_is_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

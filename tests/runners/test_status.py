@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from runners import pool, running, status, sweep
-from runners.points import Point
+from runners.cli import read_command
+from runners.points import Point, plan_sweep
 from runners.pool import Finished, Limits
 from runners.worker import Outcome, simulate
 
@@ -84,7 +85,9 @@ def test_one_that_was_killed_and_one_that_is_silent(capsys: pytest.CaptureFixtur
 
     note(pid=ended.pid)
     assert status.main(["outputs/mine"]) == 1
-    assert "mine: died (its process is gone; the same command runs the rest), 1 of 4" in capsys.readouterr().out
+    assert (
+        "died (its process is gone; the same command runs the rest), at least 1 of 4 points" in capsys.readouterr().out
+    )
 
     note(host="elsewhere", noted_unix_s=time.time() - 100)
     assert status.main(["mine"]) == 0
@@ -103,7 +106,49 @@ def test_every_part_of_a_sweep_is_shown(capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", "{"])
+def test_only_what_was_asked_for_counts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def quick(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
+        for point in points:
+            yield Finished(point, simulate(point.config), 0, 1)
+
+    monkeypatch.setattr(pool, "finished", quick)
+    words = ["network=analytic", "reshard=lcm,hetauto", "tracking=none"]
+    keys = [point.key for point in plan_sweep(read_command(words, "")).points]
+
+    assert sweep.main([*words, f"only={keys[0]}", f"copy_to=file://{Path.cwd()}/all.parquet"]) == 0
+    assert "all.parquet (1 row of 2: the points asked for)" in capsys.readouterr().out
+    assert status.main(["adhoc"]) == 0
+    assert capsys.readouterr().out == "adhoc: finished, 1 of 1 asked for done (1 ok)\n"
+
+    assert sweep.main(words) == 0
+    capsys.readouterr()
+    assert sweep.main([*words, f"only={keys[1]}"]) == 0
+    capsys.readouterr()
+    assert status.main(["adhoc"]) == 0
+    assert capsys.readouterr().out == "adhoc: finished, 1 of 1 asked for done (1 ok)\n"
+
+
+def test_a_name_that_is_not_there_and_a_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    note()
+    assert status.main(["mien"]) == 2
+    assert capsys.readouterr().err == "error: sweep = 'mien': there is no such folder; there are: mine\n"
+    assert status.main(["out=outputs"]) == 2
+    assert "it is a setting, and no folder; write the folder alone: runners.status FOLDER" in capsys.readouterr().err
+
+
+ODD = [
+    '{"state":"finished","done":5}',
+    '{"state":"finished","done":{"ok":"x"}}',
+    '{"state":"running","noted_unix_s":"x"}',
+    '{"state":"finished","failures":[1]}',
+    '{"state":"running","running":[{}]}',
+    '{"state":"running","eta_s":NaN}',
+    '{"state":"running","pid":1e99}',
+    '{"a":1}',
+]
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{", *ODD])
 def test_there_is_no_sweep(text: str | None, capsys: pytest.CaptureFixture[str]) -> None:
     if text is not None:
         note()

@@ -4,10 +4,12 @@ import json
 import os
 import socket
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import analysis
@@ -233,6 +235,48 @@ def test_runs_of_a_spoiled_part_are_missing_and_said_to_be(tmp_path: Path, lost:
     with warnings.catch_warnings(action="ignore"):
         assert store.known() == {"bb22": "ok"}
         assert list(parts(tmp_path))[-1] == "part-000002.parquet"
+
+
+def test_a_broken_part_is_put_aside_when_its_points_have_run_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.begin({"sweep": "s1", "code": "c1", "points": [{"key": "aa11"}, {"key": "bb22"}]})
+    write(store, "aa11")
+    store.compact()
+    part = tmp_path / "table" / "part-000001.parquet"
+    part.write_bytes(part.read_bytes()[:-9])
+    write(store, "bb22")
+    with pytest.warns(UserWarning, match="left out"):
+        store.compact()
+    assert part.exists()
+
+    write(store, "aa11", "failed")
+    with pytest.warns(UserWarning, match="left out"):
+        store.compact()
+
+    assert store.known() == {"aa11": "failed", "bb22": "ok"}
+    assert not part.exists()
+    assert part.with_name(f"{part.name}.broken").exists()
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_a_table_of_something_else_is_left_out(tmp_path: Path, folded: bool) -> None:
+    store = Store(tmp_path)
+    write(store, "aa11")
+    foreign = pa.table({"title": ["x"]})
+    if folded:
+        (tmp_path / "table").mkdir()
+        pq.write_table(foreign, tmp_path / "table" / "part-mine.parquet")
+    else:
+        path = tmp_path / "runs" / "aa" / "bb22.arrow"
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, foreign.schema) as writer:
+            writer.write_table(foreign)
+
+    looks: list[Callable[[], object]] = [store.known, store.compact, store.known]
+    for look in looks:
+        with pytest.warns(UserWarning, match="holds no runs, though its name says so, and is left out"):
+            look()
+    with warnings.catch_warnings(action="ignore"):
+        assert analysis.load(tmp_path)["key"].to_pylist() == ["aa11"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null"])

@@ -306,6 +306,16 @@ def test_a_disk_that_is_really_full(disk: Path) -> None:
     assert len(store.known()) == written + 1
 
 
+def test_what_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=rf"No space left on device: '{tmp_path}/x'"):
+        write_whole(tmp_path / "x", b"1")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_new_folder_outlives_a_power_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each folder that a new name appears in is forced to disk, not only that of the file."""
     synced: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -196,3 +197,19 @@ def test_a_folder_without_an_option_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(SpecError, match="it holds no option of any group; name one with"):
         check_user_files([tmp_path])
+
+
+def test_what_is_no_regular_file_is_refused_and_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe would keep the reader waiting, and a device may have no end."""
+    pipe = tmp_path / "own" / "model" / "pipe.yaml"
+    pipe.parent.mkdir(parents=True)
+    os.mkfifo(pipe)
+    for path, problem in ((pipe, "no regular file"), (Path("/dev/zero"), "no regular file"), (tmp_path, "a folder")):
+        with pytest.raises(SpecError, match=f"topology.path = '{path}': it is {problem}; name a file"):
+            on_file(path)
+    with pytest.raises(SpecError, match=f"{pipe} = '{pipe}': it is no regular file"):
+        check_user_files([tmp_path / "own"])
+
+    monkeypatch.setattr("runners.user_files.MOST_BYTES", 8)
+    with pytest.raises(SpecError, match="the file has more than 8 bytes; name a smaller one"):
+        on_file(write(tmp_path, "a.topo", b"123456789"))
