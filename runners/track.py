@@ -127,15 +127,16 @@ class Tracker:
             self._end_stale(client, experiment)
             name = f"sweep {self.grid}"
             parent = sweep_run(client, experiment, self.sweep, name=name, code=self.code, folder=self.folder)
+            cut_short = False
             for row in itertools.chain(iter(self._rows.get, None), self._stored()):
-                if self.hurry:
+                if cut_short := self.hurry:
                     break
                 self._log(client, experiment, parent, row)
             client.set_terminated(parent, self.status)
         except BaseException:
             self._write_journal(working=True)
             raise
-        self._write_journal(working=False)
+        self._write_journal(working=self._doubtful and cut_short)  # what has not been looked for may be there
 
     def _log(self, client: MlflowClient, experiment: str, parent: str, row: Row) -> None:
         """The run of ``row``, in place of those that are not or only half of it."""

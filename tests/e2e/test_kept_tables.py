@@ -97,7 +97,7 @@ def test_the_final_table_is_copied(ran: list[int], tmp_path: Path, capsys: pytes
 
     assert sweep.main([*GRID, f"copy_to=file://{target}"]) == 0
 
-    assert f"Copy:    file://{target}\n" in capsys.readouterr().out
+    assert f"Copy:    file://{target} (2 rows: the points asked for)\n" in capsys.readouterr().out
     copied, kept = pq.read_table(target), analysis.load(tmp_path / "outputs" / "adhoc")
     assert sorted(copied["key"].to_pylist()) == sorted(kept["key"].to_pylist())
     assert copied.schema.field("training_time_s").metadata[b"unit"] == b"s"
