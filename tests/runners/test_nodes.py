@@ -115,14 +115,6 @@ def test_workers_have_their_own_simulator_or_get_this_one(cluster: Cluster) -> N
     assert max(there) < min(index for index, place in enumerate(places) if place.endswith("site-packages"))
 
 
-def test_a_sweep_of_its_own_joins_no_cluster_that_happens_to_run(short: None) -> None:
-    """ray 60991: neither that of RAY_ADDRESS nor the one that Ray noted last."""
-    with ray_session("local", 1) as session:
-        assert session.workers == 1
-        assert resource(ray.cluster_resources, "CPU") == 1
-        assert not session.lost
-
-
 def test_another_version_is_refused_by_name(cluster: Cluster) -> None:
     with pytest.raises(PoolError, match=r"host gpu7 runs another version: numba is 0.1 there, [\d.]+ here; install"):
         list(finished([point(0, "")], limits(workers=1), Older))
@@ -134,3 +126,11 @@ def test_what_a_worker_cannot_import_is_named(cluster: Cluster) -> None:
     sys.modules["module_that_only_the_driver_has"].__dict__["Unknown"] = Unknown
     with pytest.raises(PoolError, match=r"workers do not start: .*module_that_only_the_driver_has"):
         list(finished([point(0, "")], limits(workers=1), Unknown))
+
+
+def test_a_sweep_of_its_own_joins_no_cluster_that_happens_to_run(short: None) -> None:
+    """ray 60991: neither that of RAY_ADDRESS nor the one that Ray noted last."""
+    with ray_session("local", 1) as session:
+        assert session.workers == 1
+        assert resource(ray.cluster_resources, "CPU") == 1
+        assert not session.lost
