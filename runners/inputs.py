@@ -42,6 +42,8 @@ INPUT_KEYS = (
     "batch",
     "precision",
     "optimizer",
+    "attention",
+    "gradient_dtype",
     "seed",
     "faults",
     "memory",
@@ -68,6 +70,8 @@ class Inputs:
     batch: int
     precision: str
     optimizer: str
+    attention: str
+    gradient_dtype: str | None
     seed: int
     faults: tuple[Fault, ...]
     memory: Literal["enforce", "report"]
@@ -86,6 +90,8 @@ class Inputs:
             deployment=self.deployment,
             precision=cast(Any, self.precision),
             optimizer=cast(Any, self.optimizer),
+            attention=cast(Any, self.attention),
+            gradient_dtype=cast(Any, self.gradient_dtype),
         )
         chosen = {family: member for family, (_, member) in self.members.items()}
         run = {"seed": self.seed, "faults": self.faults, "memory": self.memory, "verify": self.verify}
@@ -112,6 +118,8 @@ def read(config: Mapping[str, object]) -> Inputs:
         batch=_whole("batch", batch),
         precision=str(config["precision"]),
         optimizer=str(config["optimizer"]),
+        attention=str(config.get("attention", "flash")),
+        gradient_dtype=None if config.get("gradient_dtype") is None else str(config["gradient_dtype"]),
         seed=_whole("seed", config["seed"]),
         faults=read_faults(config.get("faults")),
         memory=_policy(config["memory"]),
@@ -134,7 +142,7 @@ def canonical(inputs: Inputs) -> str:
 
 def _plain_choices(inputs: Inputs) -> dict[str, object]:
     members = {family: {"name": name} | plain_options(member) for family, (name, member) in inputs.members.items()}
-    names = ("batch", "precision", "optimizer", "seed", "memory", "verify")
+    names = ("batch", "precision", "optimizer", "attention", "gradient_dtype", "seed", "memory", "verify")
     faults = {"faults": plain_faults(inputs.faults)} if inputs.faults else {}
     return members | faults | {name: getattr(inputs, name) for name in names}
 

@@ -51,6 +51,8 @@ ROOT: Mapping[str, str] = {
     "batch": "samples per iteration; null: what the deployment trains",
     "precision": "fp32, tf32, fp16 or bf16",
     "optimizer": "adam or sgd",
+    "attention": "flash (one fused kernel) or unfused (whole matrices of scores)",
+    "gradient_dtype": "of what is added up and synchronised, fp32, fp16 or bf16; null: as precision",
     "seed": "of everything random",
     "faults": "links that fail, of network=packet: [{at: 10 ms, link: tor0 -> spine1, until: 20 ms}]",
     "memory": "enforce or report: whether to simulate what does not fit",

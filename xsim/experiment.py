@@ -22,6 +22,7 @@ from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Estimate, Pla
 from xsim.plan.lower import lower, lower_comm
 from xsim.plan.memory import Verdict, deployment_memory
 from xsim.plan.noted import Noted, Taken
+from xsim.plan.recompute import check_recompute
 from xsim.plan.walk import walk
 from xsim.plan.workload import Workload
 from xsim.sim.contracts import Background, Fault, NetworkBackend, NetworkStats
@@ -95,6 +96,7 @@ def run(experiment: Experiment) -> Result:
     plan = experiment.planner.plan(scenario, site)
     deployment = check_deployment(plan, scenario)
     try:
+        check_recompute(scenario, deployment)
         memory = deployment_memory(scenario, deployment, experiment.schedule.order)
     except SpecError as error:
         raise error if plan is scenario.deployment else _of_planner(error, experiment.planner) from None
@@ -125,7 +127,7 @@ def run(experiment: Experiment) -> Result:
 def _of_planner(error: SpecError, planner: Planner) -> SpecError:
     """What is wrong with a deployment that nobody wrote, by the option of the planner that made it so."""
     last = error.field.rpartition(".")[2]
-    option = {"layers": "chunks", "stages": "pp"}.get(last, last)
+    option = {"layers": "chunks", "stages": "pp", "operator": "recompute"}.get(last, last)
     if not hasattr(planner, option):
         return SpecError(f"planner: {error.field}", error.value, error.problem, error.fix)
     return SpecError(f"planner.{option}", getattr(planner, option), error.problem, error.fix)
@@ -140,6 +142,7 @@ def _workload(experiment: Experiment, deployment: DeploymentPlan, site: _Site, c
         collective=collective,
         compute=experiment.compute,
         site=site,
+        gradient_site=replace(site, element_bytes=experiment.scenario.gradient_dtype_bytes),
         verify=experiment.verify,
     )
     shapes = {

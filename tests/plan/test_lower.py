@@ -11,7 +11,8 @@ from xsim.plan.compute.roofline import Roofline
 from xsim.plan.contracts import Pass
 from xsim.plan.judge import verify_move, verify_reduce
 from xsim.plan.layout import Layout
-from xsim.plan.operators import ShardedOperator, layer_operators
+from xsim.plan.operator import ShardedOperator
+from xsim.plan.operators import layer_operators
 from xsim.plan.schedule.one_f_one_b import OneFOneB
 from xsim.plan.schedule.zb_h1 import ZbH1
 from xsim.plan.workload import Body, Collect, Compute, Program, Ready, Workload
@@ -156,21 +157,20 @@ def test_no_time_of_an_operator_is_lost(samples: int, tp: int, sequence_parallel
             part
             for layer in range(GPT.layers + 2)
             for part in layer_operators(
-                GPT,
+                scenario(cluster(tp), GPT, deployment),
                 layer,
                 samples=samples,
                 tp=tp,
                 index=index,
-                precision="bf16",
                 sequence_parallel=sequence_parallel,
             )
         )
         operators = [part for part in parts if isinstance(part, ShardedOperator)]
-        passes: tuple[tuple[str, Pass], ...] = (("F", "forward"), ("B", "backward"))
-        for kind, pass_ in passes:
+        passes: dict[str, tuple[Pass, ...]] = {"F": ("forward",), "B": ("input_gradient", "weight_gradient")}
+        for kind, own in passes.items():
             steps = program.bodies[kind, 0].steps
             found = sum(step.durations_ps[index] for step in steps if isinstance(step, Compute))
-            assert found == sum(Roofline().time_ps(device(), operator, pass_) for operator in operators)
+            assert found == sum(Roofline().time_ps(device(), each, pass_) for each in operators for pass_ in own)
 
 
 def test_unlike_devices_in_one_group_take_unlike_times() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.plan.toy import US, device
 from xsim.plan.compute.roofline import Roofline
-from xsim.plan.operators import ShardedOperator
+from xsim.plan.operator import Pass, ShardedOperator, Work
 from xsim.spec.cluster import DeviceSpec, EfficiencyCurve
 from xsim.spec.codec import from_plain
 
@@ -24,10 +24,11 @@ CURVED = replace(device(tflops=100), efficiency=CURVE)
 def operator(
     bound: Literal["matmul", "attention", "memory"], flops: int = 0, moved_bytes: int = 0, dtype: str = "bf16"
 ) -> ShardedOperator:
-    return ShardedOperator(kind="mlp", name="x", flops=flops, moved_bytes=moved_bytes, bound=bound, dtype=dtype)
+    work = Work(flops, moved_bytes)
+    return ShardedOperator(kind="mlp", name="x", bound=bound, dtype=dtype, forward=work, weight_gradient=work)
 
 
-def time_us(spec: DeviceSpec, work: ShardedOperator, pass_: Literal["forward", "backward", "update"]) -> float:
+def time_us(spec: DeviceSpec, work: ShardedOperator, pass_: Pass) -> float:
     return Roofline().time_ps(spec, work, pass_) / US
 
 
@@ -48,11 +49,12 @@ def test_what_moves_more_than_it_computes_takes_as_long_as_its_bytes() -> None:
     assert time_us(CURVED, operator("memory", moved_bytes=10**9), "forward") == time_us(CURVED, thin, "forward")
 
 
-def test_backward_is_twice_forward_and_an_update_once() -> None:
-    work = operator("matmul", flops=10**12, moved_bytes=10**8)
+def test_a_pass_costs_its_own_work_and_a_launch_for_each_kernel() -> None:
+    once, twice = Work(10**12, 10**8), Work(2 * 10**12, 2 * 10**8, kernels=2)
+    work = ShardedOperator(kind="mlp", name="x", bound="matmul", dtype="bf16", forward=once, input_gradient=twice)
 
-    assert time_us(CURVED, work, "backward") == 2 * time_us(CURVED, work, "forward")
-    assert time_us(CURVED, work, "update") == time_us(CURVED, work, "forward")
+    assert time_us(CURVED, work, "input_gradient") == 2 * time_us(CURVED, work, "forward")
+    assert time_us(CURVED, work, "weight_gradient") == 0
 
 
 def test_an_explicit_rate_replaces_peak_and_curve() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -11,8 +11,10 @@ from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Site
 from xsim.plan.judge import verify_collective
-from xsim.plan.operators import Exchange, ShardedOperator, layer_operators, like_layer
-from xsim.plan.optimizer import optimizer_operator
+from xsim.plan.operator import Exchange, Pass, ShardedOperator
+from xsim.plan.operators import layer_operators, like_layer
+from xsim.plan.optimizer import optimizer_operators
+from xsim.plan.recompute import recomputed, runs
 from xsim.plan.workload import Action, Body, Collect, Compute, Fetch, Ready, Step
 from xsim.plan.zero import Kept
 from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
@@ -35,6 +37,19 @@ class _GroupShape:
     shares: tuple[float, ...]
     samples: int
     sequence_parallel: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A layer as far as its operators go.
+
+    Attributes:
+        number: Of the first layer like it.
+        again: Operators that are recomputed.
+    """
+
+    number: int
+    again: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +80,7 @@ class Bodies:
     site: Site
     verify: bool = False
     overlap: bool = False
-    _layers: dict[tuple[_GroupShape, int, str], tuple[Compute | _PassExchange, ...]] = field(default_factory=dict)
+    _layers: dict[tuple[_GroupShape, _Layer, str], tuple[Compute | _PassExchange, ...]] = field(default_factory=dict)
     _graphs: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], TransferGraph] = field(default_factory=dict)
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
 
@@ -89,18 +104,26 @@ class Bodies:
         devices = tuple(first_equal[rank] for rank in group.ranks)
         shape = _GroupShape(devices, group.tp_shares, group.samples, stage.sequence_parallel)
         ordered = layers if kind == "F" else layers[::-1]
-        alike = tuple(like_layer(self.scenario.model, layer) for layer in ordered)
+        alike = self._alike(shape, stage, ordered)
         action = Action(kind, 0)
         waiting = tuple(ready.get(layer, ()) if action.completes else () for layer in ordered)
         fetching = tuple(needed.get((action.carries, layer), ()) for layer in ordered)
         key = (shape, group.ranks if group.tp > 1 else (), alike, kind, waiting, fetching)
         if key not in self._bodies:
-            steps = {layer: self._steps(shape, group.ranks, layer, kind) for layer in sorted(set(alike))}
+            steps = {layer: self._steps(shape, group.ranks, layer, kind) for layer in dict.fromkeys(alike)}
             parts = zip(fetching, alike, waiting, strict=True)
             self._bodies[key] = Body(
                 tuple(step for before, layer, after in parts for step in (*before, *steps[layer], *after))
             )
         return self._bodies[key]
+
+    def _alike(self, shape: _GroupShape, stage: Stage, layers: Iterable[int]) -> tuple[_Layer, ...]:
+        """Of each layer, what it has in common with others."""
+        numbers = [(layer, like_layer(self.scenario.model, layer)) for layer in layers]
+        if not stage.recompute:
+            return tuple(_Layer(like) for _, like in numbers)
+        parts = {like: self._parts(shape, like, 0) for like in {like for _, like in numbers}}
+        return tuple(_Layer(like, recomputed(stage.recompute, layer, parts[like])) for layer, like in numbers)
 
     def update(self, stage: Stage, group: DeviceGroup, kept: Mapping[int, Kept]) -> Body:
         """The optimizer on the parameters of all layers, of which each rank has its part.
@@ -113,63 +136,51 @@ class Bodies:
         parts = [stop - start for start, stop in pairwise(share_cuts(held, group.tp, group.tp_shares))]
         if kept:
             parts = [kept[rank].parameters for rank in group.ranks]
-        operators = (optimizer_operator(part, scenario.optimizer, scenario.precision) for part in parts)
         durations = tuple(
-            self.compute.time_ps(devices[rank], operator, "update")
-            for rank, operator in zip(group.ranks, operators, strict=True)
+            sum(self.compute.time_ps(devices[rank], each, "update") for each in optimizer_operators(part, scenario))
+            for rank, part in zip(group.ranks, parts, strict=True)
         )
         return self._bodies.setdefault((durations,), Body((Compute("optimizer", durations),)))
 
-    def _steps(self, shape: _GroupShape, ranks: tuple[int, ...], layer: int, kind: str) -> tuple[Step, ...]:
+    def _steps(self, shape: _GroupShape, ranks: tuple[int, ...], layer: _Layer, kind: str) -> tuple[Step, ...]:
         key = (shape, layer, kind)
         if key not in self._layers:
             parts = list(self._timed(shape, layer, kind))
             self._layers[key] = tuple(_merged(_side_by_side(parts) if self.overlap else (part for part, _ in parts)))
         return tuple(part if isinstance(part, Compute) else self._collect(part, ranks) for part in self._layers[key])
 
-    def _timed(self, shape: _GroupShape, layer: int, kind: str) -> Iterator[tuple[Compute | _PassExchange, bool]]:
+    def _timed(self, shape: _GroupShape, layer: _Layer, kind: str) -> Iterator[tuple[Compute | _PassExchange, bool]]:
         """The parts in the order of the action: operators with their time per rank, and the exchanges that it needs.
 
         Each with whether it is a product with weights.
         """
-        scenario, devices = self.scenario, rank_devices(self.scenario.cluster)
-        tp = len(shape.devices)
-        per_rank = [
-            layer_operators(
-                scenario.model,
-                layer,
-                samples=shape.samples,
-                tp=tp,
-                index=index,
-                precision=scenario.precision,
-                sequence_parallel=shape.sequence_parallel,
-                shares=shape.shares,
-            )
-            for index in range(tp)
-        ]
-        for parts in list(zip(*per_rank, strict=True))[:: 1 if kind == "F" else -1]:
-            if isinstance(parts[0], Exchange):
-                collective = _exchanged(parts[0], kind)
+        devices = rank_devices(self.scenario.cluster)
+        per_rank = [self._parts(shape, layer.number, index) for index in range(len(shape.devices))]
+        for position, done in _script(per_rank[0], layer.again, kind):
+            part = per_rank[0][position]
+            if isinstance(part, Exchange):
+                collective = _exchanged(part, done)
                 if collective:
-                    yield _PassExchange(parts[0], collective), False
+                    yield _PassExchange(part, collective), False
             else:
-                operators = [part for part in parts if isinstance(part, ShardedOperator)]
-                times = tuple(self._time_ps(devices[d], o, kind) for d, o in zip(shape.devices, operators, strict=True))
+                operators = (own for parts in per_rank if isinstance(own := parts[position], ShardedOperator))
+                times = tuple(self._time_ps(devices[d], o, done) for d, o in zip(shape.devices, operators, strict=True))
                 if any(times):
-                    yield Compute(parts[0].kind, times), parts[0].bound == "matmul"
+                    yield Compute(part.kind, times), part.bound == "matmul" and part.weight_gradient is not None
+
+    def _parts(self, shape: _GroupShape, layer: int, index: int) -> tuple[ShardedOperator | Exchange, ...]:
+        return layer_operators(
+            self.scenario,
+            layer,
+            samples=shape.samples,
+            tp=len(shape.devices),
+            index=index,
+            sequence_parallel=shape.sequence_parallel,
+            shares=shape.shares,
+        )
 
     def _time_ps(self, device: DeviceSpec, operator: ShardedOperator, kind: str) -> int:
-        """Of one operator. The gradients of a product's weights are a product of its size, the token table has no other
-        gradients, and what is left has none of weights worth counting (https://arxiv.org/abs/2401.10241 table 1).
-        """
-        forward_ps = self.compute.time_ps(device, operator, "forward")
-        if kind == "F":
-            return forward_ps
-        backward_ps = self.compute.time_ps(device, operator, "backward")
-        if kind == "B":
-            return backward_ps
-        weights_ps = forward_ps if operator.bound == "matmul" else backward_ps if operator.kind == "embedding" else 0
-        return weights_ps if kind == "W" else backward_ps - weights_ps
+        return sum(self.compute.time_ps(device, operator, pass_) for pass_ in _PASSES[kind])
 
     def _collect(self, exchanged: _PassExchange, ranks: tuple[int, ...]) -> Collect:
         exchange, kind = exchanged.exchange, exchanged.collective
@@ -186,6 +197,23 @@ class Bodies:
             if self.verify:
                 verify_collective(self._graphs[key], collective, self.scenario.dtype_bytes)
         return Collect(exchange.kind, self._graphs[key], exchanged.beside)
+
+
+_PASSES: Mapping[str, tuple[Pass, ...]] = {
+    "F": ("forward",),
+    "B": ("input_gradient", "weight_gradient"),
+    "I": ("input_gradient",),
+    "W": ("weight_gradient",),
+}
+
+
+def _script(parts: Sequence[ShardedOperator | Exchange], again: frozenset[str], kind: str) -> Iterator[tuple[int, str]]:
+    """Positions in ``parts`` as an action comes to them, and what it does there: ``kind``, or ``F`` once more."""
+    positions = range(len(parts))
+    before = {run.before: run.span for run in runs(parts, again)} if kind in ("B", "I") else {}
+    for position in positions if kind == "F" else reversed(positions):
+        yield from ((earlier, "F") for earlier in before.get(position, ()))
+        yield position, kind
 
 
 def _exchanged(exchange: Exchange, kind: str) -> CollectiveKind | None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CommPlan
 from xsim.plan.layout import Layout
-from xsim.plan.operators import ShardedOperator
+from xsim.plan.operator import Pass, ShardedOperator
 from xsim.plan.workload import Action
 from xsim.spec.cluster import DeviceSpec
 from xsim.spec.deployment import DeploymentPlan
@@ -30,8 +30,6 @@ __all__ = [
     "ShardedOperator",
     "Site",
 ]
-
-Pass = Literal["forward", "backward", "update"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,4 +130,4 @@ class ComputeModel(Protocol):
     """How long an operator takes on a device."""
 
     def time_ps(self, device: DeviceSpec, operator: ShardedOperator, pass_: Pass) -> int:
-        """Picoseconds of one pass."""
+        """Picoseconds of one pass; 0 if the operator has no such pass."""

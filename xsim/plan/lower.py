@@ -41,11 +41,13 @@ def lower(
     collective: CollectiveAlgorithm,
     compute: ComputeModel,
     site: Site,
+    gradient_site: Site | None = None,
     verify: bool = False,
 ) -> Workload:
     """What every device group of ``plan``, which has its ends, does in one iteration.
 
     Args:
+        gradient_site: ``site`` for gradients of weights, if their elements are of another size.
         verify: Let the judge prove every communication plan, its transfers, and every collective.
 
     Raises:
@@ -53,9 +55,11 @@ def lower(
         PlanError: The judge has found one wrong.
     """
     places = tuple(_places(plan, schedule.order))
-    bounds = Bounds(site.fabric, scenario.dtype_bytes)
-    wires = _Wires(scenario, reshard, collective, site, verify, bounds)
-    syncs, ready, needed = _syncs(plan, places, wires)
+    wires, sums = (
+        _Wires(scenario, reshard, collective, at, verify, Bounds(at.fabric, at.element_bytes))
+        for at in (site, gradient_site or site)
+    )
+    syncs, ready, needed = _syncs(plan, places, wires, sums)
     bodies = Bodies(scenario, compute, collective, site, verify, plan.tp_overlap)
     kept = kept_states(scenario, plan, schedule.order) if plan.zero else {}
     return Workload(
@@ -143,7 +147,7 @@ class _Wires:
         if self.verify:
             with _blamed(self.reshard, method, between):
                 verify(plan, *layouts)
-                verify(graph, *layouts, self.scenario.dtype_bytes)
+                verify(graph, *layouts, self.site.element_bytes)
         return graph, plan.strategy
 
 
@@ -187,7 +191,7 @@ def _programs(
 
 
 def _syncs(
-    plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires
+    plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires, sums: _Wires
 ) -> tuple[tuple[Sync, ...], list[Complete], list[Needed]]:
     """The gradient syncs and, of each program, which are ready after the backward pass of which layer.
 
@@ -196,11 +200,14 @@ def _syncs(
     https://arxiv.org/abs/1910.02054; https://github.com/deepspeedai/DeepSpeed/issues/373). If weights are sharded as
     well, no rank may keep those of others: in place of the second half there is a fetch for every pass of a micro-batch
     through the layers, forward and backward (section 7.2.2), and each program has those that it needs before which one.
+
+    Args:
+        wires, sums: Of parameters, and of their gradients.
     """
     owners = [program for program, place in enumerate(places) for _ in place.spec.layers]
     holders = [Holder(place.devices.ranks, layers) for place in places for layers in place.spec.layers]
-    own_bytes = wires.scenario.dtype_bytes
-    buckets = gradient_buckets(wires.scenario.model, holders, bucket_elements(plan, own_bytes))
+    wide, own = sums.site.element_bytes, wires.site.element_bytes
+    buckets = gradient_buckets(wires.scenario.model, holders, bucket_elements(plan, wide))
     if plan.serial_sync:
         buckets = backward_order(buckets)
     times = sum(action.completes and action.chunk == 0 for action in places[0].actions) if plan.zero >= 2 else 1
@@ -212,17 +219,17 @@ def _syncs(
     for number, bucket in enumerate(buckets):
         programs = tuple(owners[i] for i in bucket.members)
         layouts = [gradient_layout(places[program].devices, bucket) for program in programs]
-        what = (programs, bucket.kind, bucket.layers, bucket.size * own_bytes)
+        what = (programs, bucket.kind, bucket.layers)
         if plan.zero:
             shards = shard_layout(layouts, shares)
-            before.append(Sync(*what, *wires.reduce_scatter(layouts, shards), does="scatter"))
-            back = (*what, *wires.gather(shards, layouts))
+            before.append(Sync(*what, bucket.size * wide, *sums.reduce_scatter(layouts, shards), does="scatter"))
+            back = (*what, bucket.size * own, *wires.gather(shards, layouts))
             if plan.zero >= 3:
                 after += [Sync(*back, does="fetch") for _ in _passes(bucket)]
             else:
                 after.append(Sync(*back, does="gather"))
         else:
-            before.append(Sync(*what, *wires.reduce(layouts)))
+            before.append(Sync(*what, bucket.size * wide, *sums.reduce(layouts)))
         for program, layer in zip(programs, bucket.after, strict=True):
             ready[program][layer] += (Ready(number, every),)
     needed: list[defaultdict[tuple[str, int], tuple[Fetch, ...]]] = [defaultdict(tuple) for _ in places]

@@ -3,25 +3,27 @@
 Weights, gradients and optimizer states as in ZeRO (https://arxiv.org/abs/1910.02054 section 3.1: 16 bytes a parameter
 for Adam in 16 bits; section 5: sharding leaves each of N data-parallel ranks 4 + 12 / N of them, or 2 + 14 / N with the
 gradients, or 16 / N with the weights too; of these one bucket at a time is whole); activations by what each operator
-keeps for its backward pass. With fused attention and without dropout masks that is, per layer, the
-``s b h (34 + 5 a s / h)`` of Korthikanti et al. (https://arxiv.org/abs/2205.05198 table 2) without its score term and
-its masks, ``32 s b h``, and 4 bytes per token and head; tensor and sequence parallelism divide it as there. The
-framework's own memory and fragmentation are not counted.
+keeps for its backward pass, less what is dropped and computed again. Of unfused attention with dropout that is, per
+layer, the ``s b h (34 + 5 a s / h)`` of Korthikanti et al. (https://arxiv.org/abs/2205.05198 table 2); fused attention
+has 4 bytes per token and head in place of the score term, and without dropout there are no masks, ``2 s b h``; tensor
+and sequence parallelism divide it as there. The framework's own memory and fragmentation are not counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from xsim.plan.operators import ShardedOperator, layer_operators, like_layer
+from xsim.plan.operator import Exchange, ShardedOperator, Tensor
+from xsim.plan.operators import layer_operators, like_layer
 from xsim.plan.optimizer import optimizer_state_bytes
+from xsim.plan.recompute import FULL, kept_tensors, recomputed
 from xsim.plan.route import Order, scheduled
 from xsim.plan.workload import Action
 from xsim.plan.zero import kept_states
 from xsim.spec.cluster import rank_devices
-from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.deployment import DeploymentPlan, Recompute
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
 from xsim.spec.shares import share_cuts
@@ -83,6 +85,7 @@ class Load:
     Attributes:
         layers: Of each virtual stage, mirrored ones included.
         actions: Of its schedule; they say how many micro-batches are in flight.
+        recompute: What is computed again instead of kept.
         zero: What data-parallel ranks share out.
         kept: With ``zero``, per rank the part of its parameters whose states it keeps.
         bucket: Parameters of its largest gradient bucket, over ``tp``.
@@ -95,6 +98,7 @@ class Load:
     shares: tuple[float, ...]
     sequence_parallel: bool
     actions: tuple[Action, ...]
+    recompute: tuple[Recompute, ...] = ()
     zero: int = 0
     kept: tuple[Fraction, ...] = ()
     bucket: int = 0
@@ -137,52 +141,78 @@ def deployment_memory(scenario: Scenario, plan: DeploymentPlan, order: Order) ->
 
 def rank_memory(scenario: Scenario, load: Load, index: int) -> RankMemory:
     """The peak need of rank ``index`` of a group that holds ``load``."""
-    model, own = scenario.model, scenario.dtype_bytes
+    model, own, gradient = scenario.model, scenario.dtype_bytes, scenario.gradient_dtype_bytes
     held = share_cuts(model.held_parameters(_each(load.layers)), load.tp, load.shares)
     parameters = held[index + 1] - held[index]
     sharded = int(parameters * load.kept[index]) if load.zero else parameters
     bucket = -(-load.bucket // load.tp) if load.zero >= 2 else 0
     needed = -(-load.needed // load.tp) if load.zero >= 3 else 0
-    alike = {layer: like_layer(model, layer) for layer in _each(load.layers)}
-    operators = {like: _operators(scenario, load, like, index) for like in set(alike.values())}
-    kept = {like: sum(operator.kept_bytes for operator in some) for like, some in operators.items()}
-    widest = max(operator.moved_bytes for some in operators.values() for operator in some)
+    layers = _Activations(scenario, load, index)
     return RankMemory(
         weight_bytes=(sharded if load.zero >= 3 else parameters) * own,
-        gradient_bytes=(sharded if load.zero >= 2 else parameters) * own,
+        gradient_bytes=(sharded if load.zero >= 2 else parameters) * gradient,
         optimizer_bytes=sharded * optimizer_state_bytes(scenario.optimizer, scenario.precision),
-        activation_bytes=_peak_kept(load, [sum(kept[alike[layer]] for layer in part) for part in load.layers]),
-        workspace_bytes=widest + (bucket + needed) * own,
+        activation_bytes=layers.peak_bytes(),
+        workspace_bytes=layers.widest_bytes() + bucket * gradient + needed * own,
     )
 
 
-def _peak_kept(load: Load, chunk_bytes: Sequence[int]) -> int:
-    """The most that is kept at once: each forward adds its chunk's activations, the last use takes them away.
+class _Activations:
+    """What a rank keeps for the backward passes: by layer what is kept, and what is dropped and computed again."""
 
-    A backward in two halves keeps all of them until the gradients of the weights are done.
-    """
-    now = most = 0
-    for action in load.actions:
-        if action.kind == "F":
-            now += chunk_bytes[action.chunk]
-            most = max(most, now)
-        elif action.completes:
-            now -= chunk_bytes[action.chunk]
-    return most
+    def __init__(self, scenario: Scenario, load: Load, index: int) -> None:
+        self.load = load
+        alike = {layer: like_layer(scenario.model, layer) for layer in _each(load.layers)}
+        self.parts = {like: _parts(scenario, load, like, index) for like in set(alike.values())}
+        whole = {like: _size(kept_tensors(parts)) for like, parts in self.parts.items()}
+        self.kept: dict[int, int] = {}
+        self.dropped: dict[int, int] = {}
+        for layer, like in alike.items():
+            again = recomputed(load.recompute, layer, self.parts[like])
+            self.kept[layer] = _size(kept_tensors(self.parts[like], again)) if again else whole[like]
+            self.dropped[layer] = max(0, whole[like] - self.kept[layer])
+
+    def peak_bytes(self) -> int:
+        """The most that is kept at once: each forward adds its chunk's activations, the last use takes them away.
+
+        What was dropped is there again for one layer at a time, or, of a backward in two halves, for the whole chunk
+        until the gradients of the weights are done.
+        """
+        chunks = self.load.layers
+        kept, dropped = ([sum(by[layer] for layer in part) for part in chunks] for by in (self.kept, self.dropped))
+        passing = [max((self.dropped[layer] for layer in part), default=0) for part in chunks]
+        now = most = 0
+        for action in self.load.actions:
+            chunk = action.chunk
+            if action.kind == "F":
+                now += kept[chunk]
+            elif action.kind == "I":
+                now += dropped[chunk]
+            most = max(most, now + (passing[chunk] if action.kind == "B" else 0))
+            if action.completes:
+                now -= kept[chunk] + (dropped[chunk] if action.kind == "W" else 0)
+        return most
+
+    def widest_bytes(self) -> int:
+        """The most that one operator reads and writes."""
+        operators = (part for parts in self.parts.values() for part in parts if isinstance(part, ShardedOperator))
+        return max(operator.work("forward").moved_bytes for operator in operators)
 
 
-def _operators(scenario: Scenario, load: Load, layer: int, index: int) -> list[ShardedOperator]:
-    parts = layer_operators(
-        scenario.model,
+def _size(tensors: Iterable[Tensor]) -> int:
+    return sum(tensor.size_bytes for tensor in tensors)
+
+
+def _parts(scenario: Scenario, load: Load, layer: int, index: int) -> tuple[ShardedOperator | Exchange, ...]:
+    return layer_operators(
+        scenario,
         layer,
         samples=load.samples,
         tp=load.tp,
         index=index,
-        precision=scenario.precision,
         sequence_parallel=load.sequence_parallel,
         shares=load.shares,
     )
-    return [part for part in parts if isinstance(part, ShardedOperator)]
 
 
 def _each(parts: tuple[Sequence[int], ...]) -> Iterator[int]:
@@ -199,14 +229,14 @@ def _loads(
         place = (s, len(replica.stages), replica.micro_batches)
         for g, group in enumerate(stage.groups):
             held = (stage.layers, group.samples, group.tp, group.tp_shares, stage.sequence_parallel)
-            load = Load(*held, actions)
+            load = Load(*held, actions, stage.recompute)
             if plan.zero:
                 own = [kept[rank] for rank in group.ranks]
                 parts = tuple(Fraction(each.parameters, max(each.tp_parameters, 1)) for each in own)
                 bucket = max(each.bucket for each in own) * group.tp
                 needed = max(each.needed for each in own) * group.tp
                 load = replace(load, zero=plan.zero, kept=parts, bucket=bucket, needed=needed)
-            key = (place, *held, load.kept, load.bucket, load.needed)
+            key = (place, *held, stage.recompute, load.kept, load.bucket, load.needed)
             yield f"replicas[{r}].stages[{s}].groups[{g}]", load, key, group.ranks
 
 
@@ -223,6 +253,10 @@ def _changes(model: ModelSpec, load: Load) -> Iterator[tuple[Load, str]]:
         yield replace(load, sequence_parallel=True), "set sequence_parallel: true on its stage"
     for samples in range(load.samples - 1, 0, -1):
         yield replace(load, samples=samples), f"give it {samples} of the {load.samples} samples of a micro-batch"
+    movable = [layer for layer in _each(load.layers) if 0 < layer <= model.layers]
+    if movable and not any(entry.operator == FULL for entry in load.recompute):
+        whole = tuple(Recompute(operator=FULL, layers=range(layer, layer + 1)) for layer in movable)
+        yield replace(load, recompute=whole), "recompute its layers in full"
     chunk = max(range(len(load.layers)), key=lambda c: len(load.layers[c]))
     movable = [layer for layer in load.layers[chunk] if 0 < layer <= model.layers]
     for fewer in range(1, len(movable)):

@@ -14,180 +14,26 @@ the second gathering of a product's input for its weight gradient, which Megatro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
 
-from xsim.plan.comm import CollectiveKind
+from xsim.plan.attention import core
+from xsim.plan.operator import INPUT, Exchange, ShardedOperator, Work
+from xsim.plan.shard import MASK_BYTES, Shard
 from xsim.spec.model import ModelSpec
-from xsim.spec.scenario import DTYPE_BYTES
-from xsim.spec.shares import share_cuts
+from xsim.spec.scenario import Scenario
 
-__all__ = [
-    "Exchange",
-    "Shard",
-    "ShardedOperator",
-    "layer_operators",
-    "like_layer",
-]
-
-FP32_BYTES = 4
-
-_Pair = tuple[CollectiveKind | None, CollectiveKind | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardedOperator:
-    """One operator as one rank sees it, for one micro-batch.
-
-    Attributes:
-        kind: What the time counts as: ``attention mlp layernorm embedding head optimizer``.
-        name: Which operator: ``qkv``, ``core``, ``out``, ``up``, ``down`` ...
-        flops: Of the forward pass.
-        moved_bytes: To and from memory, forward pass.
-        bound: ``matmul`` and ``attention`` compute, ``memory`` only moves bytes.
-        dtype: Of the arithmetic.
-        kept_bytes: Activations that it keeps from the forward pass for the backward pass.
-    """
-
-    kind: str
-    name: str
-    flops: int
-    moved_bytes: int
-    bound: Literal["matmul", "attention", "memory"]
-    dtype: str
-    kept_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
-    """A place where the tensor ranks exchange activations; its collectives are the same for all of them.
-
-    Entering a cut region is free forward and sums input gradients backward, leaving it the reverse (Megatron's f and
-    g); with sequence parallelism entering gathers and leaving scatters.
-
-    Attributes:
-        kind: Operator kind that it belongs to.
-        forward, backward: The collective of each pass; None if that pass needs none.
-        cuts: Boundaries in elements of what rank i holds when cut over the sequence; the last is the size.
-    """
-
-    kind: str
-    forward: CollectiveKind | None
-    backward: CollectiveKind | None
-    cuts: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """Rank ``index`` of ``tp`` tensor ranks, which cut by ``shares``, at work on ``samples`` sequences of ``model``."""
-
-    model: ModelSpec
-    samples: int
-    tp: int
-    index: int
-    precision: str
-    sequence_parallel: bool
-    shares: tuple[float, ...] = ()
-
-    @property
-    def dtype_bytes(self) -> int:
-        """Bytes of one element."""
-        return DTYPE_BYTES[self.precision]
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of the micro-batch."""
-        return self.samples * self.model.seq_len
-
-    @property
-    def own_tokens(self) -> int:
-        """Tokens whose activations it holds between operators."""
-        if not self.sequence_parallel:
-            return self.tokens
-        return self.samples * self.part(self.model.seq_len)
-
-    def part(self, size: int) -> int:
-        """Its part of ``size`` things."""
-        start, stop = self.cuts(size)[self.index : self.index + 2]
-        return stop - start
-
-    def cuts(self, size: int) -> tuple[int, ...]:
-        """Where the ranks cut ``size`` things."""
-        return share_cuts(size, self.tp, self.shares)
-
-    @property
-    def heads(self) -> int:
-        """Query heads that it has."""
-        if self.model.kv_heads < self.tp:
-            return self.part(self.model.heads)
-        return self.part(self.model.kv_heads) * (self.model.heads // self.model.kv_heads)
-
-    @property
-    def kv_heads(self) -> int:
-        """Key/value heads that it has; with copies if there are fewer than ranks."""
-        if self.model.kv_heads >= self.tp:
-            return self.part(self.model.kv_heads)
-        shared = self.model.heads // self.model.kv_heads
-        first, end = self.cuts(self.model.heads)[self.index : self.index + 2]
-        return -(-end // shared) - first // shared
-
-    @property
-    def wide(self) -> int:
-        """How many elements of the precision take the room of an fp32 number."""
-        return FP32_BYTES // self.dtype_bytes
-
-    def matmul(self, kind: str, name: str, inner: int, outer: int, *, enters: bool = False) -> ShardedOperator:
-        """``tokens x inner`` times ``inner x outer``; keeps its input, or of a gathered input its own part."""
-        moved = self.tokens * inner + inner * outer + self.tokens * outer
-        return ShardedOperator(
-            kind=kind,
-            name=name,
-            flops=2 * self.tokens * inner * outer,
-            moved_bytes=moved * self.dtype_bytes,
-            bound="matmul",
-            dtype=self.precision,
-            kept_bytes=(self.own_tokens if enters else self.tokens) * inner * self.dtype_bytes,
-        )
-
-    def elementwise(self, kind: str, name: str, moved: int, kept: int = 0) -> ShardedOperator:
-        """An operator that reads and writes ``moved`` elements in all, and keeps ``kept``."""
-        return ShardedOperator(
-            kind=kind,
-            name=name,
-            flops=0,
-            moved_bytes=moved * self.dtype_bytes,
-            bound="memory",
-            dtype=self.precision,
-            kept_bytes=kept * self.dtype_bytes,
-        )
-
-    def enter(self, kind: str) -> tuple[Exchange, ...]:
-        """Before a region that is cut over the ranks."""
-        return self._exchange(kind, (None, "all_reduce"), ("all_gather", "reduce_scatter"))
-
-    def leave(self, kind: str) -> tuple[Exchange, ...]:
-        """After a region that is cut over the ranks."""
-        return self._exchange(kind, ("all_reduce", None), ("reduce_scatter", "all_gather"))
-
-    def _exchange(self, kind: str, replicated: _Pair, sequence: _Pair) -> tuple[Exchange, ...]:
-        if self.tp == 1:
-            return ()
-        forward, backward = sequence if self.sequence_parallel else replicated
-        row = self.samples * self.model.hidden
-        cuts = tuple(cut * row for cut in self.cuts(self.model.seq_len))
-        return (Exchange(kind=kind, forward=forward, backward=backward, cuts=cuts),)
+__all__ = ["layer_operators", "like_layer", "shard_operators"]
 
 
 def layer_operators(
-    model: ModelSpec,
+    scenario: Scenario,
     layer: int,
     *,
     samples: int,
     tp: int,
     index: int,
-    precision: str,
     sequence_parallel: bool,
-    shares: tuple[float, ...] = (),
+    shares: Sequence[float] = (),
 ) -> tuple[ShardedOperator | Exchange, ...]:
     """What rank ``index`` of ``tp`` does in ``layer`` for one micro-batch of ``samples``, in forward order.
 
@@ -196,14 +42,20 @@ def layer_operators(
     Args:
         shares: What each rank takes of all that is cut, in proportion; empty: as even as can be.
     """
-    shard = Shard(model, samples, tp, index, precision, sequence_parallel, shares)
-    if not model.vocab and layer in (0, model.layers + 1):
+    model, precision = scenario.model, scenario.precision
+    shard = Shard(model, samples, tp, index, precision, sequence_parallel, tuple(shares), scenario.gradient_dtype_bytes)
+    return shard_operators(shard, layer, scenario.attention)
+
+
+def shard_operators(shard: Shard, layer: int, attention: str = "flash") -> tuple[ShardedOperator | Exchange, ...]:
+    """The same of a shard; ``attention`` as in ``Scenario``."""
+    if not shard.model.vocab and layer in (0, shard.model.layers + 1):
         return ()
     if layer == 0:
         return _embedding(shard)
-    if layer == model.layers + 1:
+    if layer == shard.model.layers + 1:
         return _head(shard)
-    return (*_attention(shard), *_mlp(shard))
+    return (*_attention(shard, attention), *_mlp(shard))
 
 
 def like_layer(model: ModelSpec, layer: int) -> int:
@@ -212,62 +64,101 @@ def like_layer(model: ModelSpec, layer: int) -> int:
 
 
 def _embedding(shard: Shard) -> tuple[ShardedOperator | Exchange, ...]:
-    """Look up the tokens of the own part of the vocabulary, sum over the ranks, add positions if they are learned."""
-    hidden, own = shard.model.hidden, shard.own_tokens * shard.model.hidden
-    lookup = shard.tokens * hidden + shard.part(shard.tokens) * hidden
-    positions = shard.elementwise("embedding", "positions", 2 * own + own // shard.samples)
+    """Look up the tokens of the own part of the vocabulary, sum over the ranks, add positions if they are learned.
+
+    Gradients are added to the rows of the tables that were looked up.
+    """
+    hidden, own, size = shard.model.hidden, shard.own, shard.dtype_bytes
+    rows = shard.part(shard.tokens) * hidden
+    lookup = ShardedOperator(
+        kind="embedding",
+        name="lookup",
+        bound="memory",
+        dtype=shard.precision,
+        forward=Work(0, (shard.tokens * hidden + rows) * size),
+        weight_gradient=Work(0, (shard.tokens * hidden + 2 * rows) * size),
+    )
+    table = own // shard.samples
+    positions = ShardedOperator(
+        kind="embedding",
+        name="positions",
+        bound="memory",
+        dtype=shard.precision,
+        forward=Work(0, (2 * own + table) * size),
+        weight_gradient=Work(0, (own + 2 * table) * size),
+        reads=(shard.tensor("lookup", own),),
+    )
     return (
-        shard.elementwise("embedding", "lookup", lookup),
+        lookup,
         *shard.leave("embedding"),
         *((positions,) if shard.model.learned_positions else ()),
+        *_dropout(shard),
     )
 
 
-def _attention(shard: Shard) -> tuple[ShardedOperator | Exchange, ...]:
-    model, tokens, own = shard.model, shard.tokens, shard.own_tokens * shard.model.hidden
-    query, keys = shard.heads * model.head_dim, shard.kv_heads * model.head_dim
-    rotary = shard.elementwise("attention", "rotary", 2 * tokens * (query + keys))
+def _dropout(shard: Shard) -> tuple[ShardedOperator, ...]:
+    if not shard.model.dropout:
+        return ()
+    own, mask = shard.own, shard.own * MASK_BYTES // shard.dtype_bytes
+    maker = "positions" if shard.model.learned_positions else "lookup"
     return (
-        shard.elementwise("layernorm", "norm", 2 * own, kept=own),
-        *shard.enter("attention"),
-        shard.matmul("attention", "qkv", model.hidden, query + 2 * keys, enters=True),
-        *(() if model.learned_positions else (rotary,)),
-        _core(shard, query, keys),
-        shard.matmul("attention", "out", query, model.hidden),
-        *shard.leave("attention"),
-        shard.elementwise("layernorm", "residual", 3 * own),
+        shard.elementwise(
+            "embedding",
+            "embedding_dropout",
+            2 * own + mask,
+            2 * own + mask,
+            reads=(shard.tensor(maker, own),),
+            keeps=(shard.tensor("embedding_dropout", mask, "mask", inner=True),),
+        ),
     )
 
 
-def _core(shard: Shard, query: int, keys: int) -> ShardedOperator:
-    """Fused causal attention: the masked half is skipped (https://arxiv.org/abs/2307.08691 section 3.1).
-
-    Two products of ``seq_len / 2`` scores per token and head. It keeps queries, keys, values and one fp32 sum per
-    token and head; its output is kept by the product that follows.
-    """
-    return ShardedOperator(
-        kind="attention",
-        name="core",
-        flops=2 * shard.tokens * shard.model.seq_len * query,
-        moved_bytes=2 * shard.tokens * (query + keys) * shard.dtype_bytes,
-        bound="attention",
-        dtype=shard.precision,
-        kept_bytes=shard.tokens * ((query + 2 * keys) * shard.dtype_bytes + shard.heads * FP32_BYTES),
+def _attention(shard: Shard, attention: str) -> tuple[ShardedOperator | Exchange, ...]:
+    model = shard.model
+    query, keys = shard.heads * model.head_dim, shard.kv_heads * model.head_dim
+    turned = shard.tokens * (query + keys)
+    rotary = shard.elementwise("attention", "rotary", 2 * turned, 2 * turned, reads=(shard.tensor("qkv", turned),))
+    operators = tuple(core(shard, attention))
+    return (
+        _norm(shard, "attention_norm", INPUT),
+        *shard.enter("attention"),
+        shard.matmul("attention", "qkv", model.hidden, query + 2 * keys, reads="attention_norm", enters=True),
+        *(() if model.learned_positions else (rotary,)),
+        *operators,
+        shard.matmul("attention", "out", query, model.hidden, reads=operators[-1].name),
+        *shard.leave("attention"),
+        _residual(shard, "attention_residual", ("out", INPUT)),
     )
 
 
 def _mlp(shard: Shard) -> tuple[ShardedOperator | Exchange, ...]:
-    model, own, ffn = shard.model, shard.own_tokens * shard.model.hidden, shard.part(shard.model.ffn)
+    model, ffn = shard.model, shard.part(shard.model.ffn)
     up = 2 * ffn if model.gated else ffn
+    before, after = shard.tokens * up, shard.tokens * ffn
+    made = shard.tensor("up", before)
     return (
-        shard.elementwise("layernorm", "norm", 2 * own, kept=own),
+        _norm(shard, "mlp_norm", "attention_residual"),
         *shard.enter("mlp"),
-        shard.matmul("mlp", "up", model.hidden, up, enters=True),
-        shard.elementwise("mlp", "activation", shard.tokens * (up + ffn), kept=shard.tokens * up),
-        shard.matmul("mlp", "down", ffn, model.hidden),
+        shard.matmul("mlp", "up", model.hidden, up, reads="mlp_norm", enters=True),
+        shard.elementwise("mlp", "activation", before + after, 2 * before + after, reads=(made,), keeps=(made,)),
+        shard.matmul("mlp", "down", ffn, model.hidden, reads="activation"),
         *shard.leave("mlp"),
-        shard.elementwise("layernorm", "residual", 3 * own),
+        _residual(shard, "mlp_residual", ("down", "attention_residual")),
     )
+
+
+def _norm(shard: Shard, name: str, maker: str) -> ShardedOperator:
+    read = shard.tensor(maker, shard.own)
+    return shard.elementwise("layernorm", name, 2 * shard.own, 3 * shard.own, reads=(read,), keeps=(read,))
+
+
+def _residual(shard: Shard, name: str, makers: tuple[str, str]) -> ShardedOperator:
+    """What a block has made is added to what it was made from, fused with its dropout; gradients of both add up."""
+    own = shard.own
+    mask = own * MASK_BYTES // shard.dtype_bytes if shard.model.dropout else 0
+    reads = tuple(shard.tensor(maker, own) for maker in makers)
+    keeps = (shard.tensor(name, mask, "mask", inner=True),) if mask else ()
+    return shard.elementwise("layernorm", name, 3 * own + mask, 3 * own + mask, reads=reads, keeps=keeps)
 
 
 def _head(shard: Shard) -> tuple[ShardedOperator | Exchange, ...]:
@@ -275,11 +166,19 @@ def _head(shard: Shard) -> tuple[ShardedOperator | Exchange, ...]:
 
     The sums over the vocabulary that the ranks exchange are a few numbers per token, and not counted.
     """
-    own, vocab = shard.own_tokens * shard.model.hidden, shard.part(shard.model.vocab)
-    softmax = shard.tokens * vocab * shard.wide
+    vocab = shard.part(shard.model.vocab)
+    logits = shard.tokens * vocab
+    softmax = logits * shard.wide
     return (
-        shard.elementwise("layernorm", "norm", 2 * own, kept=own),
+        _norm(shard, "final_norm", INPUT),
         *shard.enter("head"),
-        shard.matmul("head", "logits", shard.model.hidden, vocab, enters=True),
-        shard.elementwise("head", "loss", 2 * shard.tokens * vocab + softmax, kept=softmax),
+        shard.matmul("head", "logits", shard.model.hidden, vocab, reads="final_norm", enters=True),
+        shard.elementwise(
+            "head",
+            "loss",
+            2 * logits + softmax,
+            softmax + logits,
+            reads=(shard.tensor("logits", logits),),
+            keeps=(shard.tensor("loss", softmax, "softmax", inner=True),),
+        ),
     )

@@ -60,7 +60,7 @@ def kept_states(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Mappi
     largest = dict(shard)
     needed: defaultdict[int, Counter[int]] = defaultdict(Counter)
     shared = {group.ranks: 0 for group, _ in groups}
-    for bucket in gradient_buckets(scenario.model, holders, bucket_elements(plan, scenario.dtype_bytes)):
+    for bucket in gradient_buckets(scenario.model, holders, bucket_elements(plan, scenario.gradient_dtype_bytes)):
         layouts = [gradient_layout(groups[i][0], bucket) for i in bucket.members]
         for layout in layouts:
             shared[layout.ranks] += bucket.size

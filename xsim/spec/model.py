@@ -28,6 +28,7 @@ class ModelSpec:
         bias: Linear layers have biases.
         learned_positions: A table of ``seq_len x hidden`` is added to the embedding.
         tied: The output projection is the embedding table; its two copies synchronise.
+        dropout: Training drops out embeddings, what each block adds, and scores of attention.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ModelSpec:
     bias: bool
     learned_positions: bool
     tied: bool
+    dropout: bool = False
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "heads", "kv_heads", "ffn", "seq_len"):

@@ -16,6 +16,8 @@ __all__ = ["DTYPE_BYTES", "Scenario", "check_deployment"]
 
 DTYPE_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
 OPTIMIZERS = ("adam", "sgd")
+ATTENTIONS = ("flash", "unfused")
+GRADIENT_DTYPES = ("fp32", "fp16", "bf16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,9 @@ class Scenario:
         batch: Samples per iteration, over all replicas.
         deployment: Absent if a planner is to find it.
         precision: Dtype of weights, activations and gradients; the optimizer keeps fp32 copies.
+        attention: The kernels between the projections of attention: ``flash`` is one fused kernel, ``unfused`` computes
+            and keeps whole matrices of scores (https://arxiv.org/abs/2205.05198 figure 3).
+        gradient_dtype: In which gradients of weights are added up and synchronised; absent: as ``precision``.
     """
 
     cluster: ClusterSpec
@@ -34,13 +39,20 @@ class Scenario:
     deployment: DeploymentPlan | None = None
     precision: Literal["fp32", "tf32", "fp16", "bf16"] = "bf16"
     optimizer: Literal["adam", "sgd"] = "adam"
+    attention: Literal["flash", "unfused"] = "flash"
+    gradient_dtype: Literal["fp32", "fp16", "bf16"] | None = None
 
     def __post_init__(self) -> None:
         at_least(self, "batch", 1)
-        if self.precision not in DTYPE_BYTES:
-            raise SpecError("precision", self.precision, "it is unknown", f"choose one of {', '.join(DTYPE_BYTES)}")
-        if self.optimizer not in OPTIMIZERS:
-            raise SpecError("optimizer", self.optimizer, "it is unknown", f"choose one of {', '.join(OPTIMIZERS)}")
+        for name, offered in (
+            ("precision", DTYPE_BYTES),
+            ("optimizer", OPTIMIZERS),
+            ("attention", ATTENTIONS),
+            ("gradient_dtype", (None, *GRADIENT_DTYPES)),
+        ):
+            if getattr(self, name) not in offered:
+                fix = f"choose one of {', '.join(filter(None, offered))}"
+                raise SpecError(name, getattr(self, name), "it is unknown", fix)
         if self.deployment is not None:
             check_deployment(self.deployment, self)
 
@@ -48,6 +60,11 @@ class Scenario:
     def dtype_bytes(self) -> int:
         """Bytes of one weight, activation or gradient element."""
         return DTYPE_BYTES[self.precision]
+
+    @property
+    def gradient_dtype_bytes(self) -> int:
+        """Bytes of one element of a weight's gradient."""
+        return DTYPE_BYTES[self.gradient_dtype or self.precision]
 
 
 def check_deployment(plan: DeploymentPlan, scenario: Scenario) -> DeploymentPlan:
@@ -70,7 +87,7 @@ def check_deployment(plan: DeploymentPlan, scenario: Scenario) -> DeploymentPlan
     if plan.samples != scenario.batch:
         problem = f"the deployment trains {plan.samples} samples"
         raise SpecError("batch", scenario.batch, problem, "make them equal")
-    _check_simulated(plan)
+    _check_simulated(plan, scenario.model)
     try:
         complete = with_ends(plan, scenario.model.layers)
     except SpecError as error:
@@ -90,7 +107,7 @@ def _check_shares(group: DeviceGroup, model: ModelSpec, path: str) -> None:
             raise SpecError(path, list(group.tp_shares), problem, "give it a larger share")
 
 
-def _check_simulated(plan: DeploymentPlan) -> None:
+def _check_simulated(plan: DeploymentPlan, model: ModelSpec) -> None:
     """Refuse what a deployment can say and the simulation does not know.
 
     Raises:
@@ -104,9 +121,7 @@ def _check_simulated(plan: DeploymentPlan) -> None:
                 raise SpecError(f"{path}.micro_batch", stage.micro_batch, problem, f"write {replica.micro_batch}")
             if stage.ep > 1:
                 raise SpecError(f"{path}.ep", stage.ep, "expert parallelism is not simulated yet", "write ep: 1")
-            if stage.recompute:
-                problem = "recomputation is not simulated yet"
-                raise SpecError(f"{path}.recompute[0]", stage.recompute[0].operator, problem, "leave it out")
+            _check_recompute(stage, model, path)
     for path, group in plan.groups():
         if group.cp > 1:
             problem = "context parallelism is not simulated yet"
@@ -117,6 +132,17 @@ def _check_simulated(plan: DeploymentPlan) -> None:
             raise SpecError(f"deployment.{path}.state_shares", list(group.state_shares), problem, fix)
     if plan.zero >= 2:
         _check_equal_counts(plan)
+
+
+def _check_recompute(stage: Stage, model: ModelSpec, path: str) -> None:
+    """Transformer layers are recomputed, where the stage has them."""
+    own = {layer for part in stage.layers for layer in part if 1 <= layer <= model.layers}
+    for number, entry in enumerate(stage.recompute):
+        stray = [layer for layer in entry.layers if layer not in own]
+        if stray:
+            problem = f"the stage has no transformer layer {stray[0]}"
+            fix = f"name layers of {', '.join(f'{part.start}..{part.stop - 1}' for part in stage.layers)}"
+            raise SpecError(f"{path}.recompute[{number}].layers", entry.layers, problem, fix)
 
 
 def _check_equal_counts(plan: DeploymentPlan) -> None:

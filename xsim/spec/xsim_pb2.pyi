@@ -7,20 +7,24 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Scenario(_message.Message):
-    __slots__ = ("cluster", "model", "batch", "deployment", "precision", "optimizer")
+    __slots__ = ("cluster", "model", "batch", "deployment", "precision", "optimizer", "attention", "gradient_dtype")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     DEPLOYMENT_FIELD_NUMBER: _ClassVar[int]
     PRECISION_FIELD_NUMBER: _ClassVar[int]
     OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
+    ATTENTION_FIELD_NUMBER: _ClassVar[int]
+    GRADIENT_DTYPE_FIELD_NUMBER: _ClassVar[int]
     cluster: ClusterSpec
     model: ModelSpec
     batch: int
     deployment: DeploymentPlan
     precision: str
     optimizer: str
-    def __init__(self, cluster: _Optional[_Union[ClusterSpec, _Mapping]] = ..., model: _Optional[_Union[ModelSpec, _Mapping]] = ..., batch: _Optional[int] = ..., deployment: _Optional[_Union[DeploymentPlan, _Mapping]] = ..., precision: _Optional[str] = ..., optimizer: _Optional[str] = ...) -> None: ...
+    attention: str
+    gradient_dtype: str
+    def __init__(self, cluster: _Optional[_Union[ClusterSpec, _Mapping]] = ..., model: _Optional[_Union[ModelSpec, _Mapping]] = ..., batch: _Optional[int] = ..., deployment: _Optional[_Union[DeploymentPlan, _Mapping]] = ..., precision: _Optional[str] = ..., optimizer: _Optional[str] = ..., attention: _Optional[str] = ..., gradient_dtype: _Optional[str] = ...) -> None: ...
 
 class ClusterSpec(_message.Message):
     __slots__ = ("name", "hosts", "scale_out")
@@ -162,7 +166,7 @@ class ScaleOutSpec(_message.Message):
     def __init__(self, uplink: _Optional[_Union[LinkSpec, _Mapping]] = ..., hosts_per_tor: _Optional[int] = ..., spines: _Optional[int] = ...) -> None: ...
 
 class ModelSpec(_message.Message):
-    __slots__ = ("name", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq_len", "gated", "norm", "bias", "learned_positions", "tied")
+    __slots__ = ("name", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq_len", "gated", "norm", "bias", "learned_positions", "tied", "dropout")
     NAME_FIELD_NUMBER: _ClassVar[int]
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     HIDDEN_FIELD_NUMBER: _ClassVar[int]
@@ -176,6 +180,7 @@ class ModelSpec(_message.Message):
     BIAS_FIELD_NUMBER: _ClassVar[int]
     LEARNED_POSITIONS_FIELD_NUMBER: _ClassVar[int]
     TIED_FIELD_NUMBER: _ClassVar[int]
+    DROPOUT_FIELD_NUMBER: _ClassVar[int]
     name: str
     layers: int
     hidden: int
@@ -189,7 +194,8 @@ class ModelSpec(_message.Message):
     bias: bool
     learned_positions: bool
     tied: bool
-    def __init__(self, name: _Optional[str] = ..., layers: _Optional[int] = ..., hidden: _Optional[int] = ..., heads: _Optional[int] = ..., kv_heads: _Optional[int] = ..., ffn: _Optional[int] = ..., vocab: _Optional[int] = ..., seq_len: _Optional[int] = ..., gated: _Optional[bool] = ..., norm: _Optional[str] = ..., bias: _Optional[bool] = ..., learned_positions: _Optional[bool] = ..., tied: _Optional[bool] = ...) -> None: ...
+    dropout: bool
+    def __init__(self, name: _Optional[str] = ..., layers: _Optional[int] = ..., hidden: _Optional[int] = ..., heads: _Optional[int] = ..., kv_heads: _Optional[int] = ..., ffn: _Optional[int] = ..., vocab: _Optional[int] = ..., seq_len: _Optional[int] = ..., gated: _Optional[bool] = ..., norm: _Optional[str] = ..., bias: _Optional[bool] = ..., learned_positions: _Optional[bool] = ..., tied: _Optional[bool] = ..., dropout: _Optional[bool] = ...) -> None: ...
 
 class DeploymentPlan(_message.Message):
     __slots__ = ("replicas", "name", "bucket", "zero", "serial_sync", "blocking_sends", "tp_overlap")

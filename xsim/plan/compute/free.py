@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xsim.plan.contracts import Pass
-from xsim.plan.operators import ShardedOperator
+from xsim.plan.operator import ShardedOperator
 from xsim.spec.cluster import DeviceSpec
 
 __all__ = ["Free"]
@@ -13,7 +13,7 @@ __all__ = ["Free"]
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Every operator takes a picosecond, the least that the clock counts: the iteration is communication alone."""
+    """Every pass takes a picosecond, the least that the clock counts: the iteration is communication alone."""
 
     def time_ps(self, device: DeviceSpec, operator: ShardedOperator, pass_: Pass) -> int:
-        return 1
+        return int(operator.work(pass_).kernels > 0)

@@ -9,7 +9,7 @@ from xsim.errors import SpecError
 from xsim.plan.contracts import Site
 from xsim.plan.layout import even_cuts
 from xsim.spec.checks import at_least
-from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
+from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
 from xsim.spec.scenario import Scenario
 
 __all__ = ["Uniform"]
@@ -28,6 +28,8 @@ class Uniform:
         chunks: Virtual stages of each stage, which hold the layers in turn; more than one needs a schedule for them.
         micro_batch: Samples of one micro-batch.
         sequence_parallel: Cut activations between operators over the sequence.
+        recompute: What the backward pass computes again in every layer: ``none``, ``selective`` (attention between its
+            projections), ``full``, or the name of one operator.
         zero, serial_sync, blocking_sends, tp_overlap: Of the deployment, as they are.
     """
 
@@ -36,6 +38,7 @@ class Uniform:
     chunks: int = 1
     micro_batch: int = 1
     sequence_parallel: bool = False
+    recompute: str = "none"
     zero: int = 0
     serial_sync: bool = False
     blocking_sends: bool = False
@@ -73,7 +76,8 @@ class Uniform:
 
     def _stage(self, first: int, tp: int, layers: tuple[range, ...]) -> Stage:
         group = DeviceGroup(ranks=tuple(range(first, first + tp)), samples=self.micro_batch)
-        return Stage(groups=(group,), layers=layers, sequence_parallel=self.sequence_parallel)
+        again = () if self.recompute == "none" else tuple(Recompute(operator=self.recompute, layers=p) for p in layers)
+        return Stage(groups=(group,), layers=layers, sequence_parallel=self.sequence_parallel, recompute=again)
 
     def _replicas(self, scenario: Scenario, tp: int) -> int:
         """The data-parallel degree, if degrees, layers and batch come out even."""

@@ -1,0 +1,157 @@
+"""What a tensor rank has of a layer, and its operators in those terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xsim.plan.comm import CollectiveKind
+from xsim.plan.operator import FP32_BYTES, Exchange, Product, ShardedOperator, Tensor, Work
+from xsim.spec.model import ModelSpec
+from xsim.spec.scenario import DTYPE_BYTES
+from xsim.spec.shares import share_cuts
+
+__all__ = ["MASK_BYTES", "Shard"]
+
+MASK_BYTES = 1  # of one element of a dropout mask (https://arxiv.org/abs/2205.05198 section 4.1)
+
+_Pair = tuple[CollectiveKind | None, CollectiveKind | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Rank ``index`` of ``tp`` tensor ranks, which cut by ``shares``, at work on ``samples`` sequences of ``model``.
+
+    Attributes:
+        gradient_bytes: Of one element of a weight's gradient; 0: as wide as the weight.
+    """
+
+    model: ModelSpec
+    samples: int
+    tp: int
+    index: int
+    precision: str
+    sequence_parallel: bool
+    shares: tuple[float, ...] = ()
+    gradient_bytes: int = 0
+
+    @property
+    def dtype_bytes(self) -> int:
+        """Bytes of one element."""
+        return DTYPE_BYTES[self.precision]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the micro-batch."""
+        return self.samples * self.model.seq_len
+
+    @property
+    def own_tokens(self) -> int:
+        """Tokens whose activations it holds between operators."""
+        if not self.sequence_parallel:
+            return self.tokens
+        return self.samples * self.part(self.model.seq_len)
+
+    @property
+    def own(self) -> int:
+        """Elements of the activations that it holds between operators."""
+        return self.own_tokens * self.model.hidden
+
+    def part(self, size: int) -> int:
+        """Its part of ``size`` things."""
+        start, stop = self.cuts(size)[self.index : self.index + 2]
+        return stop - start
+
+    def cuts(self, size: int) -> tuple[int, ...]:
+        """Where the ranks cut ``size`` things."""
+        return share_cuts(size, self.tp, self.shares)
+
+    @property
+    def heads(self) -> int:
+        """Query heads that it has."""
+        if self.model.kv_heads < self.tp:
+            return self.part(self.model.heads)
+        return self.part(self.model.kv_heads) * (self.model.heads // self.model.kv_heads)
+
+    @property
+    def kv_heads(self) -> int:
+        """Key/value heads that it has; with copies if there are fewer than ranks."""
+        if self.model.kv_heads >= self.tp:
+            return self.part(self.model.kv_heads)
+        shared = self.model.heads // self.model.kv_heads
+        first, end = self.cuts(self.model.heads)[self.index : self.index + 2]
+        return -(-end // shared) - first // shared
+
+    @property
+    def wide(self) -> int:
+        """How many elements of the precision take the room of an fp32 number."""
+        return FP32_BYTES // self.dtype_bytes
+
+    def tensor(self, maker: str, elements: int, part: str = "", *, inner: bool = False) -> Tensor:
+        """So many elements that ``maker`` has made."""
+        return Tensor(maker, elements * self.dtype_bytes, part, inner)
+
+    def matmul(
+        self, kind: str, name: str, inner: int, outer: int, *, reads: str, enters: bool = False
+    ) -> ShardedOperator:
+        """``tokens x inner`` times ``inner x outer``; keeps its input, or of a gathered input its own part.
+
+        The gradient of its weights is added to what earlier micro-batches have left.
+
+        Args:
+            reads: Who made its input.
+            enters: The input is gathered from all ranks if activations are cut over the sequence.
+        """
+        tokens, flops = self.tokens, 2 * self.tokens * inner * outer
+        activations, weights = tokens * (inner + outer) * self.dtype_bytes, inner * outer
+        moved = activations + weights * self.dtype_bytes
+        added = activations + 2 * weights * (self.gradient_bytes or self.dtype_bytes)
+        kept = (self.tensor(reads, (self.own_tokens if enters else tokens) * inner),)
+        return ShardedOperator(
+            kind=kind,
+            name=name,
+            bound="matmul",
+            dtype=self.precision,
+            forward=Work(flops, moved, product=Product(1, tokens, outer, inner)),
+            input_gradient=Work(flops, moved, product=Product(1, tokens, inner, outer)),
+            weight_gradient=Work(flops, added, product=Product(1, inner, outer, tokens)),
+            reads=kept,
+            keeps=kept,
+        )
+
+    def elementwise(
+        self,
+        kind: str,
+        name: str,
+        moved: int,
+        back: int,
+        *,
+        reads: tuple[Tensor, ...] = (),
+        keeps: tuple[Tensor, ...] = (),
+    ) -> ShardedOperator:
+        """An operator that reads and writes ``moved`` elements forward and ``back`` elements for its gradients."""
+        return ShardedOperator(
+            kind=kind,
+            name=name,
+            bound="memory",
+            dtype=self.precision,
+            forward=Work(0, moved * self.dtype_bytes),
+            input_gradient=Work(0, back * self.dtype_bytes),
+            reads=reads,
+            keeps=keeps,
+        )
+
+    def enter(self, kind: str) -> tuple[Exchange, ...]:
+        """Before a region that is cut over the ranks."""
+        return self._exchange(kind, (None, "all_reduce"), ("all_gather", "reduce_scatter"))
+
+    def leave(self, kind: str) -> tuple[Exchange, ...]:
+        """After a region that is cut over the ranks."""
+        return self._exchange(kind, ("all_reduce", None), ("reduce_scatter", "all_gather"))
+
+    def _exchange(self, kind: str, replicated: _Pair, sequence: _Pair) -> tuple[Exchange, ...]:
+        if self.tp == 1:
+            return ()
+        forward, backward = sequence if self.sequence_parallel else replicated
+        row = self.samples * self.model.hidden
+        cuts = tuple(cut * row for cut in self.cuts(self.model.seq_len))
+        return (Exchange(kind=kind, forward=forward, backward=backward, cuts=cuts),)
