@@ -170,7 +170,6 @@ def _placed(row: Row, source: Source, deployment: Mapping[str, Any]) -> Iterator
     micro_batches, rest = divmod(row.whole["gbs"], dp * micro_batch)
     if rest:
         return
-    own = {key: deployment[key] for key in PER_STAGE if key in deployment}
     first = [0, *accumulate(tp * dp for tp in degrees)]
     replicas = [
         {
@@ -180,7 +179,7 @@ def _placed(row: Row, source: Source, deployment: Mapping[str, Any]) -> Iterator
                 {
                     "groups": [{"ranks": list(range(first[s] + r * tp, first[s] + (r + 1) * tp))}],
                     "layers": {"first": part.start, "last": part.stop - 1},
-                    **own,
+                    **_own(deployment, part),
                 }
                 for s, (tp, part) in enumerate(zip(degrees, layers, strict=True))
             ],
@@ -189,6 +188,14 @@ def _placed(row: Row, source: Source, deployment: Mapping[str, Any]) -> Iterator
     ]
     rest_of = {key: value for key, value in deployment.items() if key not in PER_STAGE}
     yield {"planner": "given", "deployment": {"name": row.name, "replicas": replicas, **rest_of}}
+
+
+def _own(deployment: Mapping[str, Any], layers: range) -> dict[str, Any]:
+    """What a stage says of itself; only transformer layers are recomputed."""
+    own = {key: deployment[key] for key in PER_STAGE if key in deployment}
+    if "recompute" in own:
+        own["recompute"] = [{"operator": own["recompute"], "layers": {"first": layers.start, "last": layers.stop - 1}}]
+    return own
 
 
 def _stage_layers(row: Row, source: Source) -> list[range]:
