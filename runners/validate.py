@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.command import INTERRUPTED, Parser, exits, tell
+from analysis.command import INTERRUPTED, Parser, Stopped, exits, tell
 from analysis.screen import counted
 from runners.cli import read_command
 from runners.published.rows import MIXED, RUNS
@@ -23,11 +24,13 @@ from xsim.errors import SpecError
 
 if TYPE_CHECKING:
     from analysis.validation import Bound, Case
-    from runners.points import Plan
+    from runners.points import Point
     from runners.published.plan import Planned
     from runners.settings import Settings
 
-__all__ = ["NAME", "OWN", "VARIABLE", "bounds", "cases", "main", "missed", "tables"]
+__all__ = ["NAME", "OWN", "VARIABLE", "bounds", "cases", "fastest", "main", "missed", "tables"]
+
+Results = dict[str, dict[str, Any]]  # rows of the store, by key
 
 NAME = "validate"  # folder of the results
 VARIABLE = "XSIM_REFERENCE_DATA"
@@ -50,7 +53,6 @@ def main(argv: Sequence[str]) -> int:
         parser.print_help()
         return 0
     command = read_command(rest, __doc__ or "")
-    from runners.points import Plan
     from runners.published.plan import plan_rows
     from runners.published.rows import read_rows
 
@@ -58,11 +60,12 @@ def main(argv: Sequence[str]) -> int:
     if not rows:
         raise SpecError("group", ", ".join(given.group), "no table has rows of it", "leave it out")
     planned, settings = plan_rows(rows, command)
-    points = {point.key: point for each in planned for point in each.points}
-    if not points:
+    if all(each.reason for each in planned):
         raise SpecError("rows", planned[0].row.name, f"none can be replayed: {planned[0].reason}", "name other rows")
-    results = _simulated(Plan(name=NAME, points=tuple(points.values()), settings=settings), argv)
-    return _report(planned, results, settings) if results is not None else INTERRUPTED
+    trials = _simulated((point for each in planned for point in each.trials), settings, argv)
+    planned, _ = plan_rows(rows, command, fastest(planned, trials))
+    results = _simulated((each.point for each in planned if each.point), settings, argv)
+    return _report(planned, trials | results, settings)
 
 
 def tables() -> tuple[Path, ...]:
@@ -81,76 +84,92 @@ def tables() -> tuple[Path, ...]:
     return found
 
 
-def _simulated(plan: Plan, argv: Sequence[str]) -> Mapping[str, Mapping[str, Any]] | None:
-    """The result of each point by its key, run as a sweep runs them; ``None`` if that was stopped."""
-    from collections import Counter
+def _simulated(points: Iterable[Point], settings: Settings, argv: Sequence[str]) -> Results:
+    """The result of each of ``points`` by its key, run as a sweep runs them.
 
+    Raises:
+        Stopped: A signal came, or the time is used up.
+    """
     from runners.brake import Brake
     from runners.due import History, why
     from runners.manifest import manifest
+    from runners.points import Plan
     from runners.preflight import check_writable, claimed
     from runners.running import Running
     from runners.stop import stoppable
     from runners.store import Store
 
-    store = Store(plan.settings.out / plan.name)
+    plan = Plan(name=NAME, points=tuple({point.key: point for point in points}.values()), settings=settings)
+    if not plan.points:
+        return {}
+    store = Store(settings.out / NAME)
     check_writable(store.folder)
     with stoppable() as stop, claimed(store.folder, argv):
         history = History.of(store.folder)
-        missing = [point for point in plan.points if why(point, history, plan.settings)]
+        missing = [point for point in plan.points if why(point, history, settings)]
         tell(f"{NAME}: {counted(len(plan.points), 'simulation')}, {len(plan.points) - len(missing)} already there")
         store.begin(manifest(plan, argv))
         before = Counter(history.known[p.key] for p in plan.points if p.key in history.known and p not in missing)
-        brake = Brake(stop, plan.settings.max_failures, plan.settings.time_budget_s)
+        brake = Brake(stop, settings.max_failures, settings.time_budget_s)
         cause = Running(plan, store, len(plan.points), before, history.durations, None, brake).run(missing)
     if cause:
         tell(f"{cause}; the same command runs the rest")
-        return None
+        raise Stopped(stop.code or INTERRUPTED)
     return {row["key"]: row for row in store.rows(plan.points).to_pylist()}
 
 
-def cases(planned: Iterable[Planned], results: Mapping[str, Mapping[str, Any]]) -> tuple[Case, ...]:
-    """Every row with its prediction, that of the fastest of its experiments that fits."""
-    return tuple(_case(each, [results[point.key] for point in each.points if point.key in results]) for each in planned)
+def fastest(planned: Iterable[Planned], trials: Results) -> dict[str, int]:
+    """By the name of each row that has trials, the number of the fastest of those that fit, or of all if none does."""
+    found: dict[str, int] = {}
+    for each in planned:
+        ended = {
+            number: trials[point.key]
+            for number, point in enumerate(each.trials)
+            if point.key in trials and trials[point.key]["status"] == "ok"
+        }
+        fitting = {number: result for number, result in ended.items() if result["fits"]} or ended
+        if fitting:
+            found[each.row.name] = min(fitting, key=lambda number: float(fitting[number]["training_time_s"]))
+    return found
 
 
-def _case(planned: Planned, results: Sequence[Mapping[str, Any]]) -> Case:
+def cases(planned: Iterable[Planned], results: Results) -> tuple[Case, ...]:
+    """Every row with its prediction."""
+    return tuple(_case(each, results.get(each.point.key) if each.point else None) for each in planned)
+
+
+def _case(planned: Planned, result: Mapping[str, Any] | None) -> Case:
     from analysis.validation import Case
 
     row = planned.row
-    ended = [result for result in results if result["status"] == "ok"]
-    fitting = [result for result in ended if result["fits"]]
-    best = min(fitting or ended, key=lambda result: float(result["training_time_s"]), default=None)
-    reason = planned.reason or next(
-        (str(result["reason"]) for result in results if result not in ended), "not simulated"
-    )
+    ended = result is not None and result["status"] == "ok"
+    reason = planned.reason or ("none of its trials ended well" if result is None else str(result["reason"]))
     shape = ", ".join(row.texts.get(name) or "?" for name in ("layers", "hidden", "heads"))
+    figures = {} if result is None else {key: float(v) for key, v in result.items() if isinstance(v, int | float)}
     return Case(
         name=row.name,
         group=row.group,
         source=row.texts["source"],
         sweep=f"{row.texts['model']} ({shape}) on {row.whole.get('num_gpus', '?')} {row.devices}",
-        deployed=_deployed(planned, best),
+        deployed=_deployed(planned),
         measured_s=planned.step_s,
         measured_bytes=planned.memory_bytes,
-        predicted_s=None if best is None else float(best["training_time_s"]),
-        reason="" if best is not None else reason,
-        figures={} if best is None else {key: float(v) for key, v in best.items() if isinstance(v, int | float)},
-        wall_s=sum(float(result["wall_s"]) for result in results),
+        predicted_s=figures["training_time_s"] if ended else None,
+        reason="" if ended else reason,
+        figures=figures if ended else {},
+        wall_s=figures.get("wall_s", 0.0),
     )
 
 
-def _deployed(planned: Planned, best: Mapping[str, Any] | None) -> str:
-    """Degrees in short, with what was tried and found fastest where the row does not say it."""
+def _deployed(planned: Planned) -> str:
+    """Degrees in short; what the row does not say and was found by trials stands in brackets."""
     row = planned.row
     words = [f"{name}{row.texts[name]}" for name in ("tp", "pp", "vp", "dp", "mbs") if row.texts.get(name)]
     if row.texts.get("tp_per_stage"):
         words.insert(0, f"tp{row.texts['tp_per_stage']}")
-    if len(planned.points) > 1 and best is not None:
-        (point,) = (point for point in planned.points if point.key == best["key"])
-        chosen: Any = point.config["planner"]
-        words.append(f"(fastest: mbs{chosen['micro_batch']} vp{chosen['chunks']})")
-    return " ".join(words)
+    planner: Any = planned.point.config["planner"] if planned.point else {}
+    found = [f"{name}{planner[key]}" for name, key in (("vp", "chunks"), ("mbs", "micro_batch")) if key in planner]
+    return " ".join(words if row.texts.get("mbs") else [*words, f"({' '.join(found)})"])
 
 
 def bounds(path: Path = BOUNDS) -> tuple[Bound, ...]:
@@ -173,7 +192,7 @@ def missed() -> dict[str, str]:
     return missed_bounds(MODEL.read_text(encoding="utf-8")) if MODEL.is_file() else {}
 
 
-def _report(planned: Sequence[Planned], results: Mapping[str, Mapping[str, Any]], settings: Settings) -> int:
+def _report(planned: Sequence[Planned], results: Results, settings: Settings) -> int:
     from analysis.validation import grouped
     from analysis.validation_plots import draw
     from analysis.validation_report import Report, counts

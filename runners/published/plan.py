@@ -22,29 +22,37 @@ from xsim.errors import SpecError
 __all__ = ["Planned", "plan_rows"]
 
 BASE = {"planner": "uniform", "topology": "one_switch", "tracking": "none"}
+NOTHING: Mapping[str, int] = {}
 SPECS = ("cluster", "model", "deployment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A row and its experiments.
+    """A row and its experiment.
 
     Attributes:
         step_s: Measured.
         memory_bytes: Measured, if it was.
-        points: The fastest of them counts; none if the row is left out.
-        reason: Why it is; empty if it is not.
+        point: Its experiment; absent if the row is left out, or its trials are still to run.
+        trials: One replica alone, for each way in which the row may have been run.
+        reason: Why the row is left out; empty if it is not.
     """
 
     row: Row
     step_s: float | None = None
     memory_bytes: int | None = None
-    points: tuple[Point, ...] = ()
+    point: Point | None = None
+    trials: tuple[Point, ...] = ()
     reason: str = ""
 
 
-def plan_rows(rows: Iterable[Row], command: Command) -> tuple[tuple[Planned, ...], Settings]:
+def plan_rows(
+    rows: Iterable[Row], command: Command, chosen: Mapping[str, int] = NOTHING
+) -> tuple[tuple[Planned, ...], Settings]:
     """The experiments of ``rows``; what the command line sets holds for all of them.
+
+    Args:
+        chosen: By the name of a row, the number of the trial that was fastest.
 
     Raises:
         SpecError: The command line is wrong, or asks for more than one value.
@@ -62,8 +70,16 @@ def plan_rows(rows: Iterable[Row], command: Command) -> tuple[tuple[Planned, ...
         for row in rows:
             try:
                 found = replay(row, sources.get(row.group), models)
-                points = tuple(map(maker.point, found.choices))
-                planned.append(Planned(row=row, step_s=found.step_s, memory_bytes=measured_bytes(row), points=points))
+                few = len(found.choices) == 1 or row.name in chosen
+                planned.append(
+                    Planned(
+                        row=row,
+                        step_s=found.step_s,
+                        memory_bytes=measured_bytes(row),
+                        point=maker.point(found.choices[chosen.get(row.name, 0)]) if few else None,
+                        trials=() if few else tuple(map(maker.point, found.trials)),
+                    )
+                )
             except (Unknown, SpecError) as error:
                 planned.append(Planned(row=row, reason=str(error)))
     return tuple(planned), settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
 from typing import Any
 
@@ -30,12 +30,14 @@ class Replay:
     Attributes:
         step_s: Measured time of a step.
         model: As a model's file has it.
-        choices: Settings of the experiments whose fastest the row is; one, unless its source chose the fastest.
+        choices: Settings of the experiments that the row may be; one, unless its source chose the fastest.
+        trials: Each of them with one replica alone, by which the fastest is found.
     """
 
     step_s: float
     model: Mapping[str, Any]
     choices: tuple[Mapping[str, Any], ...]
+    trials: tuple[Mapping[str, Any], ...]
 
 
 def replay(row: Row, source: Source | None, models: Sequence[tuple[str, Mapping[str, Any]]]) -> Replay:
@@ -61,7 +63,17 @@ def replay(row: Row, source: Source | None, models: Sequence[tuple[str, Mapping[
     choices = tuple(common | chosen for chosen in deploy(row, source, deployment))
     if not choices:
         raise Unknown("no micro-batch divides its batch")
-    return Replay(step_s=step_s, model=model, choices=choices)
+    alone = _one_replica(row) if len(choices) > 1 else row
+    one = {"cluster": cluster(alone, source), "batch": alone.whole["gbs"]}
+    return Replay(step_s=step_s, model=model, choices=choices, trials=tuple({**each, **one} for each in choices))
+
+
+def _one_replica(row: Row) -> Row:
+    """``row`` without data parallelism: a replica's devices, on as few hosts, and its part of the batch."""
+    ranks, hosts = row.whole["tp"] * row.whole["pp"], row.whole["nodes"]
+    replicas = row.whole["num_gpus"] // ranks
+    one = {"num_gpus": ranks, "nodes": -(-hosts // replicas), "gbs": row.whole["gbs"] // replicas, "dp": 1}
+    return replace(row, whole={**row.whole, **one})
 
 
 def _check(row: Row) -> None:
