@@ -13,6 +13,7 @@ from xsim.plan.contracts import CollectiveAlgorithm, Site
 __all__ = ["NOT_SUMMED", "Choosing", "Noted", "Taken"]
 
 NOT_SUMMED = "ring, as no switch sums for its ranks"
+MOST_KEPT = 256  # graphs; of large rings one takes megabytes
 
 
 @runtime_checkable
@@ -44,12 +45,24 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noted:
-    """``algorithm``, and what it was asked for: each kind, size, extent and way once."""
+    """``algorithm``, and what it was asked for: each kind, size, extent and way once.
+
+    Equal collectives, as those of equal buckets of gradients, are expanded once.
+    """
 
     algorithm: CollectiveAlgorithm
     _found: dict[Taken, None] = field(default_factory=dict)
+    _made: dict[tuple[Collective, int], TransferGraph] = field(default_factory=dict)
 
     def expand(self, collective: Collective, site: Site) -> TransferGraph:
+        known = collective, site.element_bytes
+        if known not in self._made:
+            if len(self._made) == MOST_KEPT:
+                self._made.clear()
+            self._made[known] = self._expanded(collective, site)
+        return self._made[known]
+
+    def _expanded(self, collective: Collective, site: Site) -> TransferGraph:
         if isinstance(self.algorithm, Choosing):
             graph, way = self.algorithm.choose(collective, site)
         else:
