@@ -142,7 +142,7 @@ def test_inline_code_stays_on_its_line() -> None:
 
 
 def test_the_variable_that_a_calibration_reads_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (words,) = re.findall(r"`(python -m runners\.calibrate [^`]*)`", README)
+    words, _ = re.findall(r"`(python -m runners\.calibrate [^`]*)`", README)
     monkeypatch.delenv("XSIM_REFERENCE_DATA", raising=False)
 
     done = run([sys.executable, *shlex.split(words)[1:]], tmp_path)

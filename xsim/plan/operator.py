@@ -16,7 +16,7 @@ FP32_BYTES = 4
 INPUT = "input"  # the tensor that a layer begins with
 
 Pass = Literal["forward", "input_gradient", "weight_gradient", "update"]
-Bound = Literal["matmul", "attention", "memory"]
+Bound = Literal["matmul", "attention", "memory", "norm"]
 
 PASSES: tuple[Pass, ...] = ("forward", "input_gradient", "weight_gradient", "update")
 
@@ -76,7 +76,8 @@ class ShardedOperator:
     Attributes:
         kind: What the time counts as: ``attention mlp layernorm embedding head optimizer``.
         name: Which operator of its layer: ``qkv core out up activation down`` ...
-        bound: ``matmul`` and ``attention`` compute, ``memory`` only moves bytes.
+        bound: ``matmul`` and ``attention`` compute, ``memory`` only moves bytes, and so does ``norm``, which sums up
+            the row that it changes.
         dtype: Of the arithmetic.
         forward, input_gradient, weight_gradient, update: The work of each pass; absent if it has none.
         reads: What it needs to run forward, by who made it.

@@ -148,8 +148,11 @@ def _mlp(shard: Shard) -> tuple[ShardedOperator | Exchange, ...]:
 
 
 def _norm(shard: Shard, name: str, maker: str) -> ShardedOperator:
+    """Two kernels back, for the gradients of its input and of its weights: both read the input and what came back."""
     read = shard.tensor(maker, shard.own)
-    return shard.elementwise("layernorm", name, 2 * shard.own, 3 * shard.own, reads=(read,), keeps=(read,))
+    return shard.elementwise(
+        "layernorm", name, 2 * shard.own, 5 * shard.own, reads=(read,), keeps=(read,), bound="norm"
+    )
 
 
 def _residual(shard: Shard, name: str, makers: tuple[str, str]) -> ShardedOperator:

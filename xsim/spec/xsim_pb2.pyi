@@ -122,20 +122,34 @@ class DeviceSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., peak: _Optional[_Mapping[str, str]] = ..., memory: _Optional[str] = ..., memory_bandwidth: _Optional[str] = ..., pcie: _Optional[_Union[LinkSpec, _Mapping]] = ..., efficiency: _Optional[_Union[EfficiencyCurve, _Mapping]] = ..., power: _Optional[str] = ..., idle_power: _Optional[str] = ..., price_usd: _Optional[float] = ..., price_usd_per_hour: _Optional[float] = ..., scale_up: _Optional[_Union[LinkSpec, _Mapping]] = ..., rate: _Optional[str] = ..., library: _Optional[str] = ...) -> None: ...
 
 class EfficiencyCurve(_message.Message):
-    __slots__ = ("matmul", "attention", "memory", "half_flops", "attention_half_flops", "overhead")
+    __slots__ = ("matmul", "attention", "memory", "half_flops", "attention_half_flops", "overhead", "processors", "inner_ramp", "edge_ramp", "attention_half_keys", "attention_half_queries", "attention_backward", "norm")
     MATMUL_FIELD_NUMBER: _ClassVar[int]
     ATTENTION_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     HALF_FLOPS_FIELD_NUMBER: _ClassVar[int]
     ATTENTION_HALF_FLOPS_FIELD_NUMBER: _ClassVar[int]
     OVERHEAD_FIELD_NUMBER: _ClassVar[int]
+    PROCESSORS_FIELD_NUMBER: _ClassVar[int]
+    INNER_RAMP_FIELD_NUMBER: _ClassVar[int]
+    EDGE_RAMP_FIELD_NUMBER: _ClassVar[int]
+    ATTENTION_HALF_KEYS_FIELD_NUMBER: _ClassVar[int]
+    ATTENTION_HALF_QUERIES_FIELD_NUMBER: _ClassVar[int]
+    ATTENTION_BACKWARD_FIELD_NUMBER: _ClassVar[int]
+    NORM_FIELD_NUMBER: _ClassVar[int]
     matmul: float
     attention: float
     memory: float
     half_flops: float
     attention_half_flops: float
     overhead: str
-    def __init__(self, matmul: _Optional[float] = ..., attention: _Optional[float] = ..., memory: _Optional[float] = ..., half_flops: _Optional[float] = ..., attention_half_flops: _Optional[float] = ..., overhead: _Optional[str] = ...) -> None: ...
+    processors: int
+    inner_ramp: float
+    edge_ramp: float
+    attention_half_keys: float
+    attention_half_queries: float
+    attention_backward: float
+    norm: float
+    def __init__(self, matmul: _Optional[float] = ..., attention: _Optional[float] = ..., memory: _Optional[float] = ..., half_flops: _Optional[float] = ..., attention_half_flops: _Optional[float] = ..., overhead: _Optional[str] = ..., processors: _Optional[int] = ..., inner_ramp: _Optional[float] = ..., edge_ramp: _Optional[float] = ..., attention_half_keys: _Optional[float] = ..., attention_half_queries: _Optional[float] = ..., attention_backward: _Optional[float] = ..., norm: _Optional[float] = ...) -> None: ...
 
 class LinkSpec(_message.Message):
     __slots__ = ("bandwidth", "latency")
