@@ -26,7 +26,7 @@ class Report:
     Attributes:
         missed: Names of sources whose bounds may be passed, with a word on why.
         about: Of a source, what it is.
-        sections: Further ones, each a heading and lines of Markdown: of kernels, of collectives.
+        sections: Further ones, each a heading and lines of Markdown: of collectives, say.
     """
 
     groups: Sequence[Group]

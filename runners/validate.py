@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.command import INTERRUPTED, Parser, Stopped, exits, tell
-from analysis.screen import counted
+from analysis.screen import counted, print_table
 from runners.cli import read_command
 from runners.published.rows import MIXED, RUNS
 from xsim.errors import SpecError
@@ -62,10 +62,22 @@ def main(argv: Sequence[str]) -> int:
     planned, settings = plan_rows(rows, command)
     if all(each.reason for each in planned):
         raise SpecError("rows", planned[0].row.name, f"none can be replayed: {planned[0].reason}", "name other rows")
+    if settings.dry_run:
+        _list(planned)
+        return 0
     trials = _simulated((point for each in planned for point in each.trials), settings, argv)
     planned, _ = plan_rows(rows, command, fastest(planned, trials))
     results = _simulated((each.point for each in planned if each.point), settings, argv)
-    return _report(planned, trials | results, settings)
+    return _report(planned, trials | results, settings, whole=not (given.rows or given.group))
+
+
+def _list(planned: Sequence[Planned]) -> None:
+    """What would run for each row, or why nothing would."""
+    cells = [
+        (each.row.name, each.row.group, _deployed(each), str(len(each.trials)) if each.trials else "", each.reason)
+        for each in planned
+    ]
+    print_table(("row", "source", "deployed", "trials", "left out because"), cells, numbers=("trials",))
 
 
 def tables() -> tuple[Path, ...]:
@@ -169,20 +181,19 @@ def _deployed(planned: Planned) -> str:
         words.insert(0, f"tp{row.texts['tp_per_stage']}")
     planner: Any = planned.point.config["planner"] if planned.point else {}
     found = [f"{name}{planner[key]}" for name, key in (("vp", "chunks"), ("mbs", "micro_batch")) if key in planner]
-    return " ".join(words if row.texts.get("mbs") else [*words, f"({' '.join(found)})"])
+    return " ".join(words if row.texts.get("mbs") or not found else [*words, f"({' '.join(found)})"])
 
 
-def bounds(path: Path = BOUNDS) -> tuple[Bound, ...]:
-    """What is asked for."""
+def bounds(path: Path = BOUNDS) -> tuple[tuple[Bound, ...], Mapping[str, float]]:
+    """What is asked for of each source, and of each further section."""
     import yaml
 
     from analysis.validation import Bound
 
-    found = yaml.safe_load(path.read_text(encoding="utf-8"))["bounds"]
-    return tuple(
-        Bound(name=each["group"], time=each.get("time"), memory=each.get("memory"), peers=each["peers"])
-        for each in found
-    )
+    plain = yaml.safe_load(path.read_text(encoding="utf-8"))
+    asked = [(each["group"], each.get("time"), each.get("memory"), each["peers"]) for each in plain["bounds"]]
+    found = tuple(Bound(name=name, time=time, memory=memory, peers=peers) for name, time, memory, peers in asked)
+    return found, plain["sections"]
 
 
 def missed() -> dict[str, str]:
@@ -192,16 +203,23 @@ def missed() -> dict[str, str]:
     return missed_bounds(MODEL.read_text(encoding="utf-8")) if MODEL.is_file() else {}
 
 
-def _report(planned: Sequence[Planned], results: Results, settings: Settings) -> int:
+def _report(planned: Sequence[Planned], results: Results, settings: Settings, *, whole: bool) -> int:
+    """Write and print it; ``whole``: with what is measured beside training runs."""
     from analysis.validation import grouped
     from analysis.validation_plots import draw
     from analysis.validation_report import Report, counts
     from runners.brake import FAILURES
+    from runners.published.sections import sections
     from runners.published.sources import read_sources
 
     groups = grouped(cases(planned, results))
     about = {name: source.about for name, source in read_sources()[0].items()}
-    report = Report(groups=groups, bounds=bounds(), missed=missed(), about=about)
+    asked, more = bounds()
+    reference = os.environ.get(VARIABLE)
+    beside = [*sections(Path(reference) / "measured" if reference and whole else None, more)]
+    report = Report(
+        groups=groups, bounds=asked, missed=missed(), about=about, sections=[(s.heading, s.lines) for s in beside]
+    )
     folder = settings.out / NAME
     page = folder / "report.md"
     page.write_text(report.markdown(draw(groups, folder)), encoding="utf-8")
@@ -210,9 +228,10 @@ def _report(planned: Sequence[Planned], results: Results, settings: Settings) ->
     failures = [str(result["reason"]) for result in results.values() if result["status"] in FAILURES]
     if failures:
         tell(f"{counted(len(failures), 'simulation')} failed, the first: {failures[0]}")
-    if report.failed:
-        tell(f"passed without being listed in docs/model.md: the bounds of {', '.join(report.failed)}")
-    return int(bool(failures or report.failed))
+    passed = [*report.failed, *(name for section in beside for name in section.passed)]
+    if passed:
+        tell(f"passed without being listed in docs/model.md: the bounds of {', '.join(passed)}")
+    return int(bool(failures or passed))
 
 
 if __name__ == "__main__":

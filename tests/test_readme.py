@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,18 @@ def test_network_commands_replay_the_files_shown(command: str, tmp_path: Path) -
     assert (tmp_path / "ring.csv").exists() == ("out=" in command)
 
 
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.validate" in c])
+def test_validate_commands_find_their_rows(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XSIM_REFERENCE_DATA", raising=False)
+    shutil.copy(ROOT / "runners" / "published" / "training_runs.csv", tmp_path / "runs.csv")
+
+    done = run([sys.executable, *shlex.split(command)[1:], "dry_run=true"], tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "vtrain_multi_0003" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["runs.csv"]
+
+
 def test_the_python_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = [block for kind, block in BLOCKS if kind == "python"]
     monkeypatch.chdir(ROOT)
@@ -140,7 +153,7 @@ def test_the_variable_that_a_calibration_reads_is_named(monkeypatch: pytest.Monk
 
 
 def test_every_kind_of_command_is_covered() -> None:
-    runners = (f"python -m runners.{name}" for name in ("sweep", "run", "schedule", "network", "compare"))
+    runners = (f"python -m runners.{name}" for name in ("sweep", "run", "schedule", "network", "compare", "validate"))
     kinds = ("make ", *runners, *(f"python -m analysis.{name}" for name in ("best", "compare", "queues", "scaling")))
     assert [c for c in COMMANDS if not c.startswith(kinds)] == []
 
