@@ -42,6 +42,7 @@ from xsim.sim.kernels.packet_columns import (
     RATE,
     READY_AT,
     RECEIVER_END,
+    ROOM,
     ROUNDS,
     SELECTIVE,
     SENDER_END,
@@ -123,6 +124,8 @@ def begin(
         flows[flow, IN_TURN], flows[flow, FLOW_RATE] = 1, links[link, RATE]
         links[link, FLOWS_HERE] += 1
         if links[link, SLOTS] > 0:
+            if links[link, SLOTS] == links[link, ROOM]:
+                gather(link, links, flows, turns)
             enter(flow, link, links, flows, turns)
         else:
             turns[links[link, FLOWS_AT] + links[link, FLOWS_HERE] - 1] = flow
