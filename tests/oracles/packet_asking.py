@@ -68,7 +68,7 @@ class Source:
 
     @property
     def bytes_left(self) -> int:
-        return len(self.again) + self.flow.size_bytes - self.next_byte
+        return 0 if self.finished else len(self.again) + self.flow.size_bytes - self.next_byte
 
     @property
     def window_is_full(self) -> bool:

@@ -103,6 +103,7 @@ class Sender:
         packet = Packet(Kind.DATA, size, self.number, self.next_byte, payload, deque(way[1:]), sent=now)
         packet.traffic_class = self.flow.traffic_class
         packet.taken.append(way[0])
+        packet.sent_as = self.flow
         self.next_byte += payload
         self._pass_over()
         self.last_size = size

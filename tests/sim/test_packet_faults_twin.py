@@ -46,7 +46,7 @@ OUTAGE = st.builds(
     drawn=st.lists(OUTAGE, min_size=1, max_size=4),
     payload_bytes=st.sampled_from((512, 1000, 4096)),
     flow_control=st.sampled_from(("pause", "credit", "none")),
-    routing=st.sampled_from(("hash", "round_robin", "spray")),
+    routing=st.sampled_from(("hash", "round_robin", "spray", "adaptive")),
     retry_us=st.sampled_from((15, 40)),
 )
 def test_kernel_and_plain_model_agree(
@@ -55,7 +55,7 @@ def test_kernel_and_plain_model_agree(
     drawn: list[Outage],
     payload_bytes: int,
     flow_control: Literal["pause", "credit", "none"],
-    routing: Literal["hash", "round_robin", "spray"],
+    routing: Literal["hash", "round_robin", "spray", "adaptive"],
     retry_us: int,
 ) -> None:
     graph, listed = whole_bytes(traffic[0]), traffic[1]
@@ -226,8 +226,8 @@ def settings_of(fabric: Fabric, backend: Packet) -> PacketSettings:
         buffer_bytes=backend.buffer_bytes,
         headroom_bytes=3 * usual.largest_bytes,
         routes_by_start=False,
-        routing="spray" if backend.routing == "spray" else "path",
-        selective=backend.routing == "spray",
+        routing=backend.routing if backend.routing in ("spray", "adaptive") else "path",  # type: ignore[arg-type]
+        selective=backend.routing in ("spray", "adaptive"),
         retransmit_ps=backend.retry_ps,
         retries=UNTIRING,
         completion="receiver",
