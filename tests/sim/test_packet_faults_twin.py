@@ -226,7 +226,7 @@ def settings_of(fabric: Fabric, backend: Packet) -> PacketSettings:
         buffer_bytes=backend.buffer_bytes,
         headroom_bytes=3 * usual.largest_bytes,
         routes_by_start=False,
-        routing=backend.routing if backend.routing in ("spray", "adaptive") else "path",  # type: ignore[arg-type]
+        routing=backend.routing if backend.routing in ("spray", "adaptive") else "path",
         selective=backend.routing in ("spray", "adaptive"),
         retransmit_ps=backend.retry_ps,
         retries=UNTIRING,

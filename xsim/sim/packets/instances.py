@@ -197,7 +197,9 @@ class Instances:
         first, last = self._name(way[0]), self._name(way[np.argmax(way < 0) - 1])
         transfer = f"transfer {first.partition(' -> ')[0]} -> {last.rpartition(' -> ')[2]}"
         problem = f"its sender has gone back {self._settings.retries} times in a row"
-        problem += full_queues(engine.links, self._name, len(self._fabric.links))
+        full = full_queues(engine.links, self._name, len(self._fabric.links))
+        slows = self._settings.congestion.law or self._settings.congestion.asking
+        problem += full + (", where nothing slows down those that find room" if full and not slows else "")
         fix = "choose a network.congestion such as dctcp, another network.flow_control, or a longer network.retry_ps"
         return SpecError("network", "packet", f"{transfer} does not end: {problem}", fix)
 
