@@ -17,7 +17,10 @@ Way = tuple[int, ...]
 
 
 class Spray:
-    """All ways of a flow, each once, then all again: round k goes from one that is drawn on in steps that are drawn."""
+    """All ways of a flow, each once, then all again: round k goes from one that is drawn on in steps that are drawn.
+
+    What goes while there is but one way takes no turn.
+    """
 
     def __init__(self, flow: Flow, earlier: int, seed: int) -> None:
         state = np.random.SeedSequence([seed, flow.src, flow.dst, earlier]).generate_state(1, np.uint64)
@@ -25,6 +28,8 @@ class Spray:
         self._taken = 0
 
     def next(self) -> Way:
+        if len(self.ways) == 1:
+            return self.ways[0]
         way = self._round(self._taken // len(self.ways))[self._taken % len(self.ways)]
         self._taken += 1
         return way
