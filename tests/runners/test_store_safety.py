@@ -197,7 +197,10 @@ def changed(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
 
 @pytest.mark.parametrize("folded", [False, True])
 def test_older_and_newer_rows_side_by_side_arrow_35569_duckdb_3238(tmp_path: Path, folded: bool) -> None:
-    """A column more, one less, a whole number that became a float, one that was empty: each value is what it was."""
+    """A column more, one less, a whole number that became a float, one that was empty: each value is what it was.
+
+    The first file decides for none of the others (arrow 8741).
+    """
     store = Store(tmp_path)
     for key in ("aa1", "bb1"):
         write(store, key)

@@ -74,6 +74,16 @@ def test_few_processes_on_the_loopback_interface(page: tuple[psutil.Process, str
     assert not any("sqlite" in word for one in family for word in one.cmdline()), "it could name a password"
 
 
+def test_the_page_has_the_runs_of_a_default_sweep_mlflow_23634_18534(page: tuple[psutil.Process, str, Path]) -> None:
+    """They lie in a database, and the server shows them with what they measured."""
+    _, address, _ = page
+
+    _, runs = logged(address)
+
+    assert {"k1", "k2"} <= set(runs)
+    assert all("training_time_s" in runs[key].data.metrics for key in ("k1", "k2"))
+
+
 def test_a_server_is_told_as_a_file_is(page: tuple[psutil.Process, str, Path], tmp_path: Path) -> None:
     """``tracking=server``: runs, their parent and their config, and nothing twice."""
     _, address, _ = page
