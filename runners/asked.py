@@ -49,7 +49,7 @@ def asked_for(command: Command, composer: Composer | None) -> Asked:
     grid = grid_from_plain(_edited(base.get("grid"), command), several)
     asked = _sorted(command, grid)
     check_rules(grid, asked.grid)
-    _check_axes(asked.grid, command)
+    _check_axes(replace(asked.grid, include=grid.include), command)  # extra points that were left out too
     return asked
 
 

@@ -195,7 +195,7 @@ REPORTS = (
     report(
         "arrow 35569 8741, duckdb 3238",
         "of files with unlike columns the first decides, and values are cast",
-        "runners.test_store_safety.test_older_and_newer_rows_side_by_side_arrow_35569_duckdb_3238",
+        "runners.test_store_versions.test_older_and_newer_rows_side_by_side_arrow_35569_duckdb_3238",
     ),
     report(
         "delta-rs 3736",
