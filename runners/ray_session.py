@@ -82,9 +82,9 @@ def ray_session(address: str, workers: int | None, *, ship: bool = False) -> Ite
 
     with _folder() as folder, _mode_kept(), contextlib.closing(Beside()) as beside:
         try:
-            yield beside(lambda: _started(address, workers, folder, ship=ship))
+            yield beside(lambda: _started(address, workers, folder, ship=ship), "Ray's start")
         finally:
-            beside(ray.shutdown)
+            beside(ray.shutdown, "Ray's end")
 
 
 @contextlib.contextmanager
