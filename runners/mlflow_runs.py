@@ -96,9 +96,16 @@ def experiment_of(client: MlflowClient, name: str, uri: str) -> str:
             client.restore_experiment(there)
         return there
     database = sqlite_file(uri)
-    made: str = client.create_experiment(
-        name, artifact_location=None if database is None else (_artifacts(database) / name).as_uri()
-    )
+    place = None if database is None else (_artifacts(database) / name).as_uri()
+    from mlflow.exceptions import MlflowException
+
+    try:
+        made: str = client.create_experiment(name, artifact_location=place)
+    except MlflowException:
+        found = client.get_experiment_by_name(name)
+        if found is None:
+            raise
+        made = found.experiment_id  # another sweep was faster
     return made
 
 

@@ -150,7 +150,8 @@ class Tracker:
         except BaseException:
             self._write_journal(working=True)
             raise
-        self._write_journal(working=self._doubtful and cut_short)  # what has not been looked for may be there
+        doubts = self._doubtful and cut_short  # what has not been looked for may be there
+        self._write_journal(working=doubts or bool(self.part))  # and this journal hides those of other parts
 
     def _log(self, client: MlflowClient, experiment: str, parent: str, row: Row) -> None:
         """The run of ``row``, in place of those that are not or only half of it."""

@@ -211,6 +211,36 @@ def test_parts_that_start_at_once_have_one_parent(store: Store, uri: str, monkey
     assert logged(uri)[0][0].info.status == "FINISHED", "who compares all of it says how it ended"
 
 
+def test_what_parts_log_beside_each_other_is_not_doubled(
+    store: Store, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal of the last knows nothing of the runs of those that it did not see begin."""
+    monkeypatch.setattr(mlflow_runs, "SETTLED_S", 0.0)
+    for number in (1, 2):
+        write(store, f"k{number}")
+        with monkeypatch.context() as patch:
+            patch.setattr(tracking, "tracked", lambda *_: set())
+            track(tracker(uri, store, status="FINISHED", part=f"{number}-of-2"), [row(f"k{number}")])
+
+    left = {"k1", "k2"} - tracked(store.folder, uri)
+    assert left == {"k1"}
+    track(tracker(uri, store, status="FINISHED"), stored=sorted(left))
+
+    (parent,), runs = logged(uri)
+    assert set(runs) == {"k1", "k2"}
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs.values()} == {parent.info.run_id}
+
+
+def test_an_experiment_that_two_make_at_once(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = open_client(uri)
+    there = experiment_of(client, GRID, uri)
+    answers = iter([None])
+    real = client.get_experiment_by_name
+    monkeypatch.setattr(client, "get_experiment_by_name", lambda name: next(answers, real(name)))
+
+    assert experiment_of(client, GRID, uri) == there
+
+
 def test_the_same_sweep_goes_on_in_its_own_parent(store: Store, uri: str) -> None:
     track(tracker(uri, store, status="KILLED"), [row("k1")])
     track(tracker(uri, store, status="FINISHED"), [row("k2")])
