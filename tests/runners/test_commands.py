@@ -113,6 +113,14 @@ def test_run_refuses(words: str, message: str, folder: Path, capsys: pytest.Capt
             "grid.include[0].colour = ['red']: there is no such key; did you mean",
         ),
         (
+            "+grid=hetero_llama +grid.include=[{seed:3,network.payload_byts:4},{seed:0}] seed=0",
+            "grid.include[0].network.payload_byts = 4: there is no such key; did you mean payload_bytes?",
+        ),
+        (
+            "+grid=hetero_llama +grid.include=[{seed:3,model:{seq_ln:4}},{seed:0}] seed=0",
+            "grid.include[0].model.seq_ln = 4: there is no such key; did you mean seq_len?",
+        ),
+        (
             "+grid=hetero_llama +grid.include=[{seed:3,reshard:lmc},{seed:0}] seed=0",
             "grid.include[0].reshard = 'lmc': there is no such option; did you mean lcm?",
         ),
