@@ -82,10 +82,14 @@ def exits(main: Callable[[Sequence[str]], int]) -> Main:
 
 @contextmanager
 def _warnings_told() -> Iterator[None]:
-    """Within, a warning is a line for who reads it, without the place in the source that gave it."""
+    """Within, a warning is a line for who reads it, once, without the place in the source that gave it."""
+    said: set[str] = set()
 
     def told(message: Warning | str, *_place: object) -> None:
-        tell(f"warning: {' '.join(str(message).split())}")
+        text = " ".join(str(message).split())
+        if text not in said:
+            said.add(text)
+            tell(f"warning: {text}")
 
     with warnings.catch_warnings():
         warnings.showwarning = told  # type: ignore[assignment]  # the place goes untold

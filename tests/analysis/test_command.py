@@ -69,6 +69,7 @@ def test_a_warning_is_a_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
     def main(argv: Sequence[str]) -> int:
         warnings.warn("one file\n  is left out", stacklevel=1)
+        warnings.warn("one file is left out", stacklevel=1)  # by another reader
         return len(argv)
 
     monkeypatch.setattr(sys, "argv", ["it", "a", "b"])
