@@ -1,6 +1,6 @@
 """Thirty public bug reports of sweep runners and what they stand on, and the tests that keep each from happening here.
 
-A number is that of an issue or a pull request of the repository.
+A number is that under which the repository keeps the report, or what mended it.
 """
 
 from __future__ import annotations
