@@ -7,9 +7,10 @@ A table is CSV with a head. A row is the time of one pass of one operator, or of
     h100_80,transformer,backward,2,1,,5120
 
 ``device`` is a name of the device library or of the cluster, ``operator`` as operators are called (``qkv core out up
-down`` ...) or one of ``embedding transformer head``; ``pass`` is ``forward``, ``backward`` (both gradients),
-``input_gradient``, ``weight_gradient`` or ``update``. Without ``seq`` a row holds for any length; an update has no
-``micro_batch``.
+down`` ...), one of ``embedding transformer head``, or ``attention_block`` or ``mlp_block``: the two parts of a
+transformer layer, each from its norm to what it adds. ``pass`` is ``forward``, ``input_gradient``, ``weight_gradient``,
+``backward`` (both gradients), ``forward_backward`` (all three) or ``update``. Without ``seq`` a row holds for any
+length; an update has no ``micro_batch``.
 """
 
 from __future__ import annotations
@@ -18,19 +19,24 @@ import csv
 import io
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import exp, isfinite, log
 
 from xsim.errors import SpecError
-from xsim.plan.operator import PASSES, Place
+from xsim.plan.operator import PASSES, Pass, Place
 from xsim.units import PS_PER_S
 
-__all__ = ["BACKWARD", "COLUMNS", "Reading", "Table", "parse_table"]
+__all__ = ["COLUMNS", "PARTS", "Reading", "Table", "parse_table", "table_text"]
 
 COLUMNS = ("device", "operator", "pass", "tp", "micro_batch", "seq", "time_us")
-BACKWARD = "backward"
+TRAINING: tuple[Pass, ...] = ("forward", "input_gradient", "weight_gradient")
+PARTS: Mapping[str, tuple[Pass, ...]] = {  # of each pass of a table
+    **{pass_: (pass_,) for pass_ in PASSES},
+    "backward": TRAINING[1:],
+    "forward_backward": TRAINING,
+}
 LONGEST_US = 1e12
 BEYOND = "beyond the micro-batches that were measured"
 
@@ -103,9 +109,8 @@ def parse_table(text: str) -> Table:
 
 
 def _row(row: Mapping[str, str | None], at: str) -> tuple[Key, int, float]:
-    passes = (*PASSES, BACKWARD)
-    if row["pass"] not in passes:
-        raise SpecError(f"{at}.pass", row["pass"], "there is no such pass", f"choose one of {', '.join(passes)}")
+    if row["pass"] not in PARTS:
+        raise SpecError(f"{at}.pass", row["pass"], "there is no such pass", f"choose one of {', '.join(PARTS)}")
     for name in ("device", "operator"):
         if not row[name]:
             raise SpecError(f"{at}.{name}", row[name], "it is missing", "write a name")
@@ -138,3 +143,9 @@ def _time(row: Mapping[str, str | None], at: str) -> float:
     if not (isfinite(found) and 0 < found <= LONGEST_US):
         raise SpecError(f"{at}.time_us", row["time_us"], "it is no time", "write microseconds, such as 310.5")
     return found * PS_PER_S * 1e-6
+
+
+def table_text(rows: Iterable[tuple[str, str, str, int, int, int, float]]) -> str:
+    """Rows, in the order of ``COLUMNS``, as a table; 0 stands for any length, and for the micro-batch of an update."""
+    lines = (",".join(str(cell) if cell else "" for cell in row) for row in rows)
+    return "\n".join([",".join(COLUMNS), *lines]) + "\n"

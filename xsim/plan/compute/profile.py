@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from xsim.errors import SpecError
 from xsim.plan.compute.roofline import Roofline
 from xsim.plan.contracts import Pass
-from xsim.plan.operator import PASSES, Exchange, Place, ShardedOperator
-from xsim.plan.profile import BACKWARD, Reading, parse_table
+from xsim.plan.operator import Exchange, Place, ShardedOperator
+from xsim.plan.profile import PARTS, Reading, parse_table
 from xsim.spec.cluster import DeviceSpec
 
 __all__ = ["Profile"]
 
-GRADIENTS: tuple[Pass, ...] = ("input_gradient", "weight_gradient")
 UNMEASURED = "not measured: the roofline"
 UNEVEN = "measured on even parts, and taken in proportion"
 LEAST_PART = 0.1  # of a measured layer that is left for its operators, whatever its collectives are thought to take
@@ -62,20 +61,21 @@ class Profile:
             return 0.0, ""
         if not self.text or place is None:
             return own, UNMEASURED
-        table, passes = parse_table(self.text), (pass_, BACKWARD) if pass_ in GRADIENTS else (pass_,)
-        for name in passes:
-            found = table.read(device.name, operator.name, name, place)
-            if found is not None:
-                return self._part(device, own, found, (operator,), name, place)
-        for name in passes:
-            readings = [table.read(device.name, layer, name, place) for layer in place.layers]
-            whole = _sum([reading for reading in readings if reading is not None])
-            if readings and None not in readings:
-                inside = self._inside_ps(device, place, name) if self.collectives == "inside" else 0.0
-                least = LEAST_PART * whole.time_ps
-                apart = Reading(max(whole.time_ps - inside, least), whole.doubt)
-                return self._part(device, own, apart, place.whole, name, place)
+        table, passes = parse_table(self.text), [name for name, parts in PARTS.items() if pass_ in parts]
+        for names, whole in _scopes(operator, place):
+            for name in passes:
+                found = _sum([table.read(device.name, each, name, place) for each in names])
+                if found is not None:
+                    apart = self._apart(device, place, name, found) if whole is place.whole else found
+                    return self._part(device, own, apart, whole, name, place)
         return own, UNMEASURED
+
+    def _apart(self, device: DeviceSpec, place: Place, name: str, found: Reading) -> Reading:
+        """The time of layers without their collectives."""
+        if self.collectives == "apart":
+            return found
+        left = found.time_ps - self._inside_ps(device, place, name)
+        return Reading(max(left, LEAST_PART * found.time_ps), found.doubt)
 
     def _part(
         self,
@@ -87,8 +87,7 @@ class Profile:
         place: Place,
     ) -> Read:
         """The part of a time that an operator has by the roofline."""
-        passes = [pass_ for pass_ in PASSES if pass_ == name or (name == BACKWARD and pass_ in GRADIENTS)]
-        total = sum(Roofline().time_ps(device, each, pass_) for each in whole for pass_ in passes)
+        total = sum(Roofline().time_ps(device, each, pass_) for each in whole for pass_ in PARTS[name])
         return place.share * found.time_ps * own_ps / total, found.doubt or (UNEVEN if place.share != 1 else "")
 
     def _inside_ps(self, device: DeviceSpec, place: Place, name: str) -> float:
@@ -98,17 +97,30 @@ class Profile:
         return sent / port.bandwidth_bytes_per_s * 1e12
 
 
+def _scopes(operator: ShardedOperator, place: Place) -> Iterator[tuple[Sequence[str], Sequence[ShardedOperator]]]:
+    """What rows may tell an operator's time, the nearest first: their names, and the operators that share them."""
+    yield (operator.name,), (operator,)
+    last = next((at for at, each in enumerate(place.whole) if each.name == "attention_residual"), None)
+    if last is not None:
+        for name, block in (("attention_block", place.whole[: last + 1]), ("mlp_block", place.whole[last + 1 :])):
+            if operator in block:
+                yield (name,), block
+    yield place.layers, place.whole
+
+
 def _ring_bytes(exchange: Exchange, name: str, place: Place) -> float:
-    kind = exchange.forward if name == "forward" else None if name == "weight_gradient" else exchange.backward
-    if kind is None:
-        return 0.0
-    rounds = 2 if kind == "all_reduce" else 1
+    kinds = []
+    if "forward" in PARTS[name]:
+        kinds.append(exchange.forward)
+    if "input_gradient" in PARTS[name]:
+        kinds.append(exchange.backward)
+    rounds = sum(2 if kind == "all_reduce" else 1 for kind in kinds if kind is not None)
     return rounds * (place.tp - 1) / place.tp * exchange.cuts[-1] * place.element_bytes
 
 
-def _sum(readings: Sequence[Reading]) -> Reading:
-    return Reading(sum(each.time_ps for each in readings), next(_doubts(readings), ""))
-
-
-def _doubts(readings: Sequence[Reading]) -> Iterator[str]:
-    yield from (each.doubt for each in readings if each.doubt)
+def _sum(readings: Sequence[Reading | None]) -> Reading | None:
+    """All of them, with the first doubt; none if one is missing."""
+    found = [reading for reading in readings if reading is not None]
+    if not found or len(found) < len(readings):
+        return None
+    return Reading(sum(each.time_ps for each in found), next((each.doubt for each in found if each.doubt), ""))
