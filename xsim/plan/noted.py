@@ -79,12 +79,16 @@ class Timed:
     """``model``, and the doubts about what it was asked for: each pass of each operator on each device once."""
 
     model: ComputeModel
+    _doubtful: Doubtful | None = field(init=False)
     _found: dict[tuple[str, ShardedOperator, Pass], str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_doubtful", self.model if isinstance(self.model, Doubtful) else None)
 
     def time_ps(self, device: DeviceSpec, operator: ShardedOperator, pass_: Pass) -> int:
         time_ps = self.model.time_ps(device, operator, pass_)
-        if time_ps and isinstance(self.model, Doubtful):
-            self._found[device.name, operator, pass_] = self.model.doubt(device, operator, pass_)
+        if time_ps and self._doubtful:
+            self._found[device.name, operator, pass_] = self._doubtful.doubt(device, operator, pass_)
         return time_ps
 
     def doubts(self) -> tuple[str, ...]:
