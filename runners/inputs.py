@@ -43,6 +43,7 @@ INPUT_KEYS = (
     "precision",
     "optimizer",
     "attention",
+    "loss",
     "gradient_dtype",
     "seed",
     "faults",
@@ -71,6 +72,7 @@ class Inputs:
     precision: str
     optimizer: str
     attention: str
+    loss: str
     gradient_dtype: str | None
     seed: int
     faults: tuple[Fault, ...]
@@ -91,6 +93,7 @@ class Inputs:
             precision=cast(Any, self.precision),
             optimizer=cast(Any, self.optimizer),
             attention=cast(Any, self.attention),
+            loss=cast(Any, self.loss),
             gradient_dtype=cast(Any, self.gradient_dtype),
         )
         chosen = {family: member for family, (_, member) in self.members.items()}
@@ -119,6 +122,7 @@ def read(config: Mapping[str, object]) -> Inputs:
         precision=str(config["precision"]),
         optimizer=str(config["optimizer"]),
         attention=str(config.get("attention", "flash")),
+        loss=str(config.get("loss", "fused")),
         gradient_dtype=None if config.get("gradient_dtype") is None else str(config["gradient_dtype"]),
         seed=_whole("seed", config["seed"]),
         faults=read_faults(config.get("faults")),
@@ -142,7 +146,7 @@ def canonical(inputs: Inputs) -> str:
 
 def _plain_choices(inputs: Inputs) -> dict[str, object]:
     members = {family: {"name": name} | plain_options(member) for family, (name, member) in inputs.members.items()}
-    names = ("batch", "precision", "optimizer", "attention", "gradient_dtype", "seed", "memory", "verify")
+    names = ("batch", "precision", "optimizer", "attention", "loss", "gradient_dtype", "seed", "memory", "verify")
     faults = {"faults": plain_faults(inputs.faults)} if inputs.faults else {}
     return members | faults | {name: getattr(inputs, name) for name in names}
 

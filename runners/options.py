@@ -52,6 +52,7 @@ ROOT: Mapping[str, str] = {
     "precision": "fp32, tf32, fp16 or bf16",
     "optimizer": "adam or sgd",
     "attention": "flash (one fused kernel) or unfused (whole matrices of scores)",
+    "loss": "fused, or unfused: a kernel for each step of its softmax",
     "gradient_dtype": "of what is added up and synchronised, fp32, fp16 or bf16; null: as precision",
     "seed": "of everything random",
     "faults": "links that fail, of network=packet: [{at: 10 ms, link: tor0 -> spine1, until: 20 ms}]",
