@@ -6,6 +6,7 @@ import csv
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +31,25 @@ from xsim.errors import SpecError
 # Mean absolute errors of the project's rows when this was last looked at, and two points: a change of the model that
 # makes a source worse shows here. Lower them when it gets better.
 NO_WORSE = {
-    "vtrain_multi": 0.12,
+    "vtrain_multi": 0.085,
     "korthikanti_2022": 0.064,
-    "megatron_sc21": 0.123,
-    "mcore_h100": 0.32,
-    "simumax_b200": 0.33,
-    "dgxc_pretrain": 0.18,
-    "bigscience_a100": 0.196,
+    "megatron_sc21": 0.069,
+    "mcore_h100": 0.13,
+    "simumax_b200": 0.087,
+    "dgxc_pretrain": 0.052,
+    "bigscience_a100": 0.14,
     "sailor_clariden": 0.46,
     "sailor_mit": 0.525,
-    "amp_het_cluster": 0.36,
+    "amp_het_cluster": 0.342,
 }
 NO_WORSE_MEMORY = {"simumax_b200": 0.035}
-HELD = ("korthikanti_2022",)  # sources whose bound the project's rows meet
+HELD = (
+    "vtrain_multi",
+    "korthikanti_2022",
+    "megatron_sc21",
+    "simumax_b200",
+    "dgxc_pretrain",
+)  # sources whose bound the project's rows meet
 LARGEST = 64  # devices of rows that every test run predicts; a soak run predicts all
 LARGE = {"bigscience_a100"}  # sources without any
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
@@ -100,7 +107,7 @@ def test_predictions_are_no_worse_than_they_were(groups: Mapping[str, Group], na
 
 @pytest.mark.parametrize("name", HELD)
 def test_bounds_that_hold_are_kept(groups: Mapping[str, Group], name: str) -> None:
-    (asked,) = (bound for bound in bounds()[0] if bound.name == name)
+    (asked,) = (bound for bound in bounds()[0] if fnmatchcase(name, bound.name))
 
     assert asked.time is not None
     assert (groups[name].mape or 1) < asked.time
