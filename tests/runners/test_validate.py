@@ -177,6 +177,17 @@ def test_what_a_source_tuned_is_tried_with_one_replica() -> None:
     assert [trial["planner.micro_batch"] for trial in found.trials] == [1, 2, 4, 8, 16]
 
 
+def test_buckets_are_those_that_megatron_chooses() -> None:
+    """40 million parameters of each of 2 ranks, in bf16; with 48 replicas 48 million, in fp32."""
+    few, many = ROWS["dgxc_v25.04_nemotron4-15b-bf16_16h100_bf16_g64"], ROWS["mcore_h100_7.1B"]
+
+    (of_few,) = replay(few, SOURCES["dgxc_pretrain"], MODELS).choices
+    of_many = replay(many, SOURCES["mcore_h100"], MODELS).choices
+
+    assert of_few["planner.bucket"] == "160 MB"
+    assert {chosen["planner.bucket"] for chosen in of_many} == {"384 MB"}
+
+
 def test_the_fastest_trial_that_fits_counts() -> None:
     row = ROWS["megatron_apr2021_3.6B"]
     (planned,), _ = plan_rows([row], read_command([], ""))
