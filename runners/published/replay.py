@@ -19,6 +19,7 @@ __all__ = ["Replay", "replay"]
 DISTRUSTED = re.compile(r"SUSPECT|IDENTICAL|INCONSISTENT|CAUTION", re.IGNORECASE)
 EXPERTS = re.compile(r"\bEP=(\d+)")
 LARGEST_MICRO_BATCH = 16  # that is tried
+LEAST_BUCKET, PER_REPLICA = 40 * 10**6, 10**6  # parameters, of a rank
 SHAPE = ("layers", "hidden", "heads", "gbs", "num_gpus", "nodes", "pp")
 PER_STAGE = ("sequence_parallel", "recompute")  # of a deployment's keys
 
@@ -139,6 +140,8 @@ def _uniform(row: Row, source: Source, deployment: Mapping[str, Any]) -> Iterato
     given = {
         key: value for key, value in deployment.items() if tp > 1 or key not in ("sequence_parallel", "tp_overlap")
     }
+    if source.bucket == "megatron":
+        given["bucket"] = f"{max(LEAST_BUCKET, PER_REPLICA * dp) * tp * _gradient_bytes(row, source) // 10**6} MB"
     for micro_batch, chunks in product(_micro_batches(row, source, dp), _chunks(row, source)):
         micro_batches, rest = divmod(row.whole["gbs"], dp * micro_batch)
         if rest or (chunks > 1 and micro_batches % pp):
@@ -149,6 +152,10 @@ def _uniform(row: Row, source: Source, deployment: Mapping[str, Any]) -> Iterato
             "schedule": "interleaved" if chunks > 1 else "one_f_one_b",
             **{f"planner.{key}": value for key, value in options.items()},
         }
+
+
+def _gradient_bytes(row: Row, source: Source) -> int:
+    return DTYPE_BYTES[source.settings.get("gradient_dtype") or _precision(row, source)]
 
 
 def _micro_batches(row: Row, source: Source, dp: int) -> list[int]:

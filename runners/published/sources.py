@@ -36,6 +36,9 @@ class Source:
         micro_batch: What the row's is if it states none: ``fastest`` takes the power of two that is simulated to be
             fastest among those that fit, for sources that say that they chose it; absent: such rows are left out.
         chunks: Virtual stages likewise, for sources that interleave.
+        bucket: How large a bucket of gradients is: ``megatron`` is the size that Megatron Core chooses, 40 million
+            parameters of a rank or, if that is more, a million for each data-parallel rank; absent: as ``deployment``
+            says.
         flops: What TFLOP/s count: those of the model, or those of recomputation with them (times 4/3).
         deployment: Keys of every deployment, stages' ones among them; what needs tensor parallelism holds where it is.
         settings: Other keys of the command line.
@@ -52,6 +55,7 @@ class Source:
     ends: tuple[int, int] = (0, 0)
     micro_batch: Literal["fastest"] | None = None
     chunks: Literal["fastest"] | None = None
+    bucket: Literal["megatron"] | None = None
     flops: Flops = "model"
     deployment: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
