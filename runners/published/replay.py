@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
+from pathlib import Path
 from typing import Any
 
 from runners.published.machines import Unknown, cluster
@@ -56,7 +58,7 @@ def replay(row: Row, source: Source | None, models: Sequence[tuple[str, Mapping[
     if step_s is None:
         raise Unknown("it states neither time nor throughput")
     common = {"cluster": cluster(row, source), "model": model, "batch": row.whole["gbs"], "precision": precision}
-    common |= source.settings
+    common |= source.settings | _profiled(row, source)
     deployment = dict(source.deployment) | _recomputed(row, source)
     if "sequence parallel" in row.texts["recompute"]:
         deployment["sequence_parallel"] = True
@@ -67,6 +69,21 @@ def replay(row: Row, source: Source | None, models: Sequence[tuple[str, Mapping[
     alone = _one_replica(row) if len(choices) > 1 else row
     one = {"cluster": cluster(alone, source), "batch": alone.whole["gbs"]}
     return Replay(step_s=step_s, model=model, choices=choices, trials=tuple({**each, **one} for each in choices))
+
+
+def _profiled(row: Row, source: Source) -> dict[str, Any]:
+    """The times of the model's layers, if its source has measured them.
+
+    They are of whole layers: those of several tensor ranks have their collectives in them.
+    """
+    name = row.texts["model"].lower()
+    folders = [folder for pattern, folder in source.profiles.items() if re.search(pattern, name)]
+    if not folders:
+        return {}
+    path = Path(os.environ.get("XSIM_REFERENCE_DATA", "")) / folders[0]
+    if not path.is_dir():
+        raise Unknown("the times of its layers, which its source has measured, are not at hand")
+    return {"compute": "profile", "compute.path": str(path), "compute.collectives": "inside"}
 
 
 def _one_replica(row: Row) -> Row:
