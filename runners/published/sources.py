@@ -42,6 +42,7 @@ class Source:
         flops: What TFLOP/s count: those of the model, or those of recomputation with them (times 4/3).
         deployment: Keys of every deployment, stages' ones among them; what needs tensor parallelism holds where it is.
         settings: Other keys of the command line.
+        editions: What is otherwise in rows whose address has a word in it, by that word: an older software, say.
     """
 
     name: str
@@ -59,6 +60,12 @@ class Source:
     flops: Flops = "model"
     deployment: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    editions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def edition(self, address: str) -> Source:
+        """The source as it was when it wrote what stands at ``address``."""
+        changes = [change for word, change in self.editions.items() if word in address]
+        return dataclasses.replace(self, **{key: value for change in changes for key, value in change.items()})
 
 
 @functools.cache

@@ -188,6 +188,16 @@ def test_buckets_are_those_that_megatron_chooses() -> None:
     assert {chosen["planner.bucket"] for chosen in of_many} == {"384 MB"}
 
 
+def test_older_software_of_a_source_has_not_all_that_it_has_now() -> None:
+    row = changed("megatron_apr2021_1.7B", pp="4", num_gpus="32", gbs="512", dp="8")
+    older = replace(row, texts={**row.texts, "source": "https://example.org/images/cases_jan2021.png"})
+
+    now, then = (replay(each, SOURCES["megatron_sc21"], MODELS).choices for each in (row, older))
+
+    assert {chosen["planner.chunks"] for chosen in now} == {1, 2, 3, 6}
+    assert {chosen["planner.chunks"] for chosen in then} == {1}
+
+
 def test_the_fastest_trial_that_fits_counts() -> None:
     row = ROWS["megatron_apr2021_3.6B"]
     (planned,), _ = plan_rows([row], read_command([], ""))
