@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from analysis.titles import row_title
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -22,7 +24,6 @@ CASE_COLUMNS = (
     *("collective", "reshard", "point", "seed", "batch"),
 )
 ALWAYS = ("cluster", "model")
-SHOWN_OF_FAILURE = ("cluster", "model", "deployment", "reshard", "network", "point")  # others where they vary
 
 READ = frozenset(
     (
@@ -110,13 +111,10 @@ def compare(table: pa.Table, by: str | None = None) -> Comparison:
 def failures(table: pa.Table) -> list[Failure]:
     """The runs that did not end well, by status and reason, most frequent first."""
     rows = _rows(table)
-    varying = {name for name in COMPARED if len({row[name] for row in rows}) > 1}
-    named = [name for name in CASE_COLUMNS if name in SHOWN_OF_FAILURE or name in varying]
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in rows:
         if row["status"] != "ok":
-            shown = (_shown(row[name]) for name in named)
-            groups[row["status"], row["reason"]].append("/".join(filter(None, shown)))
+            groups[row["status"], row["reason"]].append(row_title(row))
     found = [Failure(status, reason, len(runs), runs[0]) for (status, reason), runs in groups.items()]
     return sorted(found, key=lambda failure: (-failure.count, failure.status, failure.reason))
 

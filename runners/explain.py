@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from analysis.screen import decimals, print_table
-from xsim.fallbacks import fallbacks
 from xsim.metrics import COLUMNS
 from xsim.spec.cluster import ClusterSpec, rank_devices
 from xsim.tables import ranges
@@ -57,7 +56,7 @@ def explain(experiment: Experiment, result: Result) -> None:
     print(
         f"Devices: {row['ranks']} used, {row['unused_devices']} of the cluster unused{unused(scenario.cluster, ranks)}"
     )
-    for text in fallbacks(scenario, ranks, result.collectives):
+    for text in result.stand_ins:
         print(f"Stand-in: {text}")
 
 

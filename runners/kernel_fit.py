@@ -19,10 +19,12 @@ from runners.kernels import Kernel, Kind
 from runners.report_text import grouped
 from xsim.errors import SpecError
 from xsim.plan.compute.roofline import Roofline
+from xsim.plan.compute.scaled import Scaled
+from xsim.plan.contracts import ComputeModel
 from xsim.spec.cluster import DeviceSpec, EfficiencyCurve
 from xsim.spec.codec import from_plain
 
-__all__ = ["FITS", "Fit", "errors", "fit_curve", "library"]
+__all__ = ["CARRIED", "FITS", "Fit", "carried_errors", "errors", "fit_curve", "library"]
 
 PULL = 1e-3  # per squared logarithm from where a search begins: what the rows cannot tell stays near it
 TOLERANCE = 1e-4
@@ -66,6 +68,9 @@ FITS = (
 )
 
 
+CARRIED = (("a100_80", "h100_80"), ("h100_80", "b200"), ("h100_80", "h200"))  # from, to: none fitted on the target
+
+
 @cache
 def library(name: str) -> DeviceSpec:
     """A device of the library."""
@@ -84,8 +89,14 @@ def errors(kernels: Sequence[Kernel], curve: EfficiencyCurve | None = None) -> l
     return [_time_s(devices[kernel.device], kernel) / kernel.time_s - 1 for kernel in kernels]
 
 
-def _time_s(device: DeviceSpec, kernel: Kernel) -> float:
-    return sum(Roofline().time_ps(device, kernel.operator, each) for each in kernel.passes) * 1e-12
+def carried_errors(kernels: Sequence[Kernel], source: str) -> list[float]:
+    """The same of ``compute=scaled``, from the efficiency curve of ``source``."""
+    model = Scaled(source)
+    return [_time_s(library(kernel.device), kernel, model) / kernel.time_s - 1 for kernel in kernels]
+
+
+def _time_s(device: DeviceSpec, kernel: Kernel, model: ComputeModel = Roofline()) -> float:  # noqa: B008
+    return sum(model.time_ps(device, kernel.operator, each) for each in kernel.passes) * 1e-12
 
 
 def fit_curve(fit: Fit, kernels: Sequence[Kernel], curve: EfficiencyCurve) -> EfficiencyCurve:

@@ -21,7 +21,7 @@ from xsim.plan.comm import CommPlan, in_bytes
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Estimate, Planner, Reshard, Schedule
 from xsim.plan.lower import lower, lower_comm
 from xsim.plan.memory import Verdict, deployment_memory
-from xsim.plan.noted import Noted, Taken
+from xsim.plan.noted import Noted, Taken, Timed
 from xsim.plan.recompute import check_recompute
 from xsim.plan.walk import walk
 from xsim.plan.workload import Workload
@@ -81,6 +81,7 @@ class Result:
     network: NetworkStats
     optimality: Optimality
     collectives: tuple[Taken, ...]
+    stand_ins: tuple[str, ...]
 
 
 def run(experiment: Experiment) -> Result:
@@ -103,13 +104,14 @@ def run(experiment: Experiment) -> Result:
     if experiment.memory == "enforce" and not memory.fits:
         raise DoesNotFitError(memory.text)
     collective = Noted(experiment.collective)
-    workload = _workload(experiment, deployment, site, collective)
+    compute = Timed(experiment.compute)
+    workload = _workload(experiment, deployment, site, collective, compute)
     network = experiment.network.open(site.fabric, experiment.seed, experiment.faults)
     background = experiment.background.traffic(site.fabric, experiment.seed)
     timeline = execute(workload, network, site.fabric, fold=experiment.fold, background=background)
     accounts, stats = account(workload, timeline), network.stats()
     exchanges, collectives = optimality(workload, network), collective.taken()
-    stand_ins = fallbacks(scenario, accounts.ranks.tolist(), collectives)
+    stand_ins = (*fallbacks(scenario, accounts.ranks.tolist(), collectives), *compute.doubts())
     return Result(
         metrics=measure(scenario, accounts, site.fabric, stats, exchanges, memory, stand_ins),
         account=accounts,
@@ -121,6 +123,7 @@ def run(experiment: Experiment) -> Result:
         network=stats,
         optimality=exchanges,
         collectives=collectives,
+        stand_ins=stand_ins,
     )
 
 
@@ -133,14 +136,16 @@ def _of_planner(error: SpecError, planner: Planner) -> SpecError:
     return SpecError(f"planner.{option}", getattr(planner, option), error.problem, error.fix)
 
 
-def _workload(experiment: Experiment, deployment: DeploymentPlan, site: _Site, collective: Noted) -> Workload:
+def _workload(
+    experiment: Experiment, deployment: DeploymentPlan, site: _Site, collective: Noted, compute: Timed
+) -> Workload:
     workload = lower(
         experiment.scenario,
         deployment,
         schedule=experiment.schedule,
         reshard=experiment.reshard,
         collective=collective,
-        compute=experiment.compute,
+        compute=compute,
         site=site,
         gradient_site=replace(site, element_bytes=experiment.scenario.gradient_dtype_bytes),
         verify=experiment.verify,

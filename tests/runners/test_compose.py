@@ -6,10 +6,13 @@ from pathlib import Path
 
 import hydra
 import pytest
+import yaml
 from omegaconf import OmegaConf
 
+from analysis.titles import USUAL
 from runners.cli import read_command
 from runners.compose import Plain, delete, place, session
+from runners.options import CONF
 from runners.points import Point, plan_single, plan_sweep
 from xsim import families
 from xsim.errors import SpecError
@@ -218,6 +221,13 @@ def test_a_title_names_what_is_not_the_default(words: str, title: str) -> None:
     (point,) = plan_single(read_command(words.split(), "")).points
 
     assert point.title == title
+
+
+def test_what_a_title_need_not_name_is_what_a_command_gets_that_says_nothing() -> None:
+    defaults = yaml.safe_load((CONF / "config.yaml").read_text())["defaults"]
+    usual = {group: option for entry in defaults if isinstance(entry, dict) for group, option in entry.items()}
+
+    assert USUAL.items() <= usual.items()
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,16 @@ from statistics import fmean
 import pytest
 
 from runners.calibrate import main
-from runners.kernel_fit import Fit, errors, fit_curve, library
-from runners.kernel_report import KERNEL_TARGET, KernelsFound, calibrate_kernels, kernels_text, met
+from runners.kernel_fit import CARRIED, Fit, errors, fit_curve, library
+from runners.kernel_report import (
+    CARRIED_TARGET,
+    KERNEL_TARGET,
+    KernelsFound,
+    calibrate_kernels,
+    carried_off,
+    kernels_text,
+    met,
+)
 from runners.kernels import read_kernels
 
 MEASURED = ("a100_80", "h100_80", "h200", "b200")
@@ -58,10 +66,21 @@ def test_the_shape_tells_more_than_the_flops(found: KernelsFound) -> None:
     assert fmean(map(abs, errors(kernels, by_flops))) > 2 * fmean(map(abs, errors(kernels)))
 
 
+@pytest.mark.parametrize("kind", ["product", "attention"])
+@pytest.mark.parametrize(("source", "target"), CARRIED)
+def test_a_curve_carried_to_another_device_is_near_its_kernels(
+    found: KernelsFound, source: str, target: str, kind: str
+) -> None:
+    off = carried_off(found, source, target)[kind]
+
+    assert len(off) > 400
+    assert fmean(map(abs, off)) < CARRIED_TARGET
+
+
 def test_the_report_says_what_was_met(found: KernelsFound) -> None:
     report = kernels_text(found)
 
-    assert report.count("| yes |\n") == 8
+    assert report.count("| yes |\n") == 8 + 2 * len(CARRIED)
     assert "| aicb_a100 | 26 | whole layers, not operators |" in report
 
 

@@ -11,8 +11,8 @@ from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Site
 from xsim.plan.judge import verify_collective
-from xsim.plan.operator import Exchange, Pass, ShardedOperator
-from xsim.plan.operators import layer_operators, like_layer
+from xsim.plan.operator import Exchange, Pass, Place, ShardedOperator
+from xsim.plan.operators import layer_kind, layer_operators, like_layer
 from xsim.plan.optimizer import optimizer_operators
 from xsim.plan.pace import paced_ps
 from xsim.plan.recompute import recomputed, runs
@@ -135,13 +135,31 @@ class Bodies:
         scenario, devices = self.scenario, rank_devices(self.scenario.cluster)
         held = scenario.model.held_parameters(i for part in stage.layers for i in part)
         parts = [stop - start for start, stop in pairwise(share_cuts(held, group.tp, group.tp_shares))]
-        if kept:
-            parts = [kept[rank].parameters for rank in group.ranks]
+        own = [kept[rank].parameters for rank in group.ranks] if kept else parts
+        place = Place(
+            layers=tuple(layer_kind(scenario.model, layer) for span in stage.layers for layer in span),
+            samples=0,
+            tp=group.tp,
+            seq_len=scenario.model.seq_len,
+            share=1.0,
+            element_bytes=scenario.dtype_bytes,
+            whole=(),
+        )
         durations = tuple(
-            sum(paced_ps(self.compute, devices[rank], each, "update") for each in optimizer_operators(part, scenario))
-            for rank, part in zip(group.ranks, parts, strict=True)
+            sum(
+                paced_ps(self.compute, devices[rank], each, "update")
+                for each in self._updating(part, replace(place, share=share, whole=self._steps_of(whole)))
+            )
+            for rank, part, whole, share in zip(group.ranks, own, parts, _shares(group), strict=True)
         )
         return self._bodies.setdefault((durations,), Body((Compute("optimizer", durations),)))
+
+    def _steps_of(self, parameters: int) -> tuple[ShardedOperator, ...]:
+        return tuple(optimizer_operators(parameters, self.scenario))
+
+    def _updating(self, parameters: int, place: Place) -> Iterator[ShardedOperator]:
+        """The steps of an update of so many of the parameters of the layers in ``place``."""
+        return (replace(each, place=place) for each in self._steps_of(parameters))
 
     def _steps(self, shape: _GroupShape, ranks: tuple[int, ...], layer: _Layer, kind: str) -> tuple[Step, ...]:
         key = (shape, layer, kind)
@@ -198,6 +216,13 @@ class Bodies:
             if self.verify:
                 verify_collective(self._graphs[key], collective, self.scenario.dtype_bytes)
         return Collect(exchange.kind, self._graphs[key], exchanged.beside)
+
+
+def _shares(group: DeviceGroup) -> Sequence[float]:
+    """Of each rank, as ``Place`` has it."""
+    if not group.tp_shares:
+        return (1.0,) * group.tp
+    return tuple(share * group.tp / sum(group.tp_shares) for share in group.tp_shares)
 
 
 _PASSES: Mapping[str, tuple[Pass, ...]] = {

@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xsim.plan.attention import core
-from xsim.plan.operator import FP32_BYTES, INPUT, Exchange, ShardedOperator, Tensor, Work
+from xsim.plan.operator import FP32_BYTES, INPUT, Exchange, ShardedOperator, Tensor, Work, placed
 from xsim.plan.shard import MASK_BYTES, Shard
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
 
-__all__ = ["layer_operators", "like_layer", "shard_operators"]
+__all__ = ["layer_kind", "layer_operators", "like_layer", "shard_operators"]
 
 
 def layer_operators(
@@ -44,7 +44,15 @@ def layer_operators(
     """
     model, precision = scenario.model, scenario.precision
     shard = Shard(model, samples, tp, index, precision, sequence_parallel, tuple(shares), scenario.gradient_dtype_bytes)
-    return shard_operators(shard, layer, scenario.attention, scenario.loss)
+    return placed(
+        shard_operators(shard, layer, scenario.attention, scenario.loss),
+        layers=(layer_kind(model, layer),),
+        samples=samples,
+        tp=tp,
+        seq_len=model.seq_len,
+        share=shares[index] * tp / sum(shares) if shares else 1.0,
+        element_bytes=shard.dtype_bytes,
+    )
 
 
 def shard_operators(
@@ -58,6 +66,11 @@ def shard_operators(
     if layer == shard.model.layers + 1:
         return _head(shard, loss)
     return (*_attention(shard, attention), *_mlp(shard))
+
+
+def layer_kind(model: ModelSpec, layer: int) -> str:
+    """``embedding``, ``transformer`` or ``head``."""
+    return {0: "embedding", model.layers + 1: "head"}.get(layer, "transformer")
 
 
 def like_layer(model: ModelSpec, layer: int) -> int:

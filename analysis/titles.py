@@ -1,19 +1,18 @@
-"""What a run is called: on the screen, in a list of points and in MLflow."""
+"""What a run is called, everywhere: on the screen, in a list of points, in a report and in MLflow."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 
-from runners.options import CONF
-
-__all__ = ["title"]
+__all__ = ["USUAL", "row_title", "title"]
 
 ALWAYS = ("cluster", "model", "deployment", "schedule", "reshard", "network")
 ORDER = (
     *("cluster", "model", "deployment", "planner", "schedule", "reshard"),
     *("collective", "compute", "topology", "network", "background"),
 )
+# Of the groups that need no name: what a command gets that says nothing of them.
+USUAL = {"planner": "given", "collective": "ring", "compute": "roofline", "topology": "clos", "background": "none"}
 
 
 def title(labels: Mapping[str, str | None], choice: str, *, batch: int | None, seed: int, sound: bool) -> str:
@@ -26,15 +25,14 @@ def title(labels: Mapping[str, str | None], choice: str, *, batch: int | None, s
         seed: Of everything random.
         sound: Nothing in it contradicts another part.
     """
-    named = (labels[group] for group in ORDER if group in ALWAYS or labels[group] != _usual()[group])
+    named = (labels[group] for group in ORDER if group in ALWAYS or labels[group] != USUAL[group])
     free_batch = "" if batch is None or (sound and labels["deployment"] is not None) else f"b{batch}"
     return "/".join(part for part in (*named, choice, free_batch, f"s{seed}") if part)
 
 
-@cache
-def _usual() -> Mapping[str, str]:
-    """The option of every group that a command which names none gets."""
-    import yaml
-
-    defaults = yaml.safe_load((CONF / "config.yaml").read_text())["defaults"]
-    return {group: option for entry in defaults if isinstance(entry, dict) for group, option in entry.items()}
+def row_title(row: Mapping[str, object]) -> str:
+    """That of the run of ``row``, which has at least the groups, ``point``, ``seed``, ``batch`` and ``status``."""
+    labels = {group: None if row[group] is None else str(row[group]) for group in ORDER}
+    batch = None if row["batch"] is None else int(str(row["batch"]))  # absent of a contradiction
+    sound = row["status"] != "invalid"
+    return title(labels, str(row["point"] or ""), batch=batch, seed=int(str(row["seed"])), sound=sound)
