@@ -45,6 +45,10 @@ def _draw(group: Group, path: Path) -> None:
             axes.scatter(measured, predicted, s=14, label=name or "others")
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, title=group.name)
     axes.set(xlabel="measured time of a step [s]", ylabel="predicted [s]")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("{x:g}")
+    axes.tick_params(which="both", labelsize=7)
     axes.legend(fontsize=7, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)

@@ -4,7 +4,8 @@
     python -m runners.validate --rows runs.csv --rows mixed.csv        # others, with the same columns
     python -m runners.validate --group vtrain_multi network=analytic   # some sources; keys of a sweep hold for all rows
 
-The page is outputs/validate/report.md; out= names another folder. What has been simulated is not simulated again.
+The page is outputs/validate/report.md; out= names another folder. What has been simulated is not simulated again. A row
+that takes longer than five minutes is left out; timeout_s= sets another limit.
 """
 
 from __future__ import annotations
@@ -225,7 +226,8 @@ def _report(planned: Sequence[Planned], results: Results, settings: Settings, *,
     page.write_text(report.markdown(draw(groups, folder)), encoding="utf-8")
     report.show()
     print(f"\n{counts(groups)}\nReport: {page}")
-    failures = [str(result["reason"]) for result in results.values() if result["status"] in FAILURES]
+    failed = [status for status in FAILURES if status != "timeout"]  # that is an answer: the row is left out
+    failures = [str(result["reason"]) for result in results.values() if result["status"] in failed]
     if failures:
         tell(f"{counted(len(failures), 'simulation')} failed, the first: {failures[0]}")
     passed = [*report.failed, *(name for section in beside for name in section.passed)]

@@ -22,6 +22,7 @@ from xsim.errors import SpecError
 __all__ = ["Planned", "plan_rows"]
 
 BASE = {"planner": "uniform", "topology": "one_switch", "tracking": "none"}
+LONGEST_S = 300  # of a simulation, unless the command says otherwise; what takes longer is left out
 NOTHING: Mapping[str, int] = {}
 SPECS = ("cluster", "model", "deployment")
 
@@ -65,7 +66,8 @@ def plan_rows(
     with session():
         asked = asked_for(command, None)
         maker = _Maker.of(Composer((), command.config_dirs), asked.groups, asked.values)
-        settings = Settings.from_plain(maker.composer.joined(maker.base, {}, asked.settings))
+        limit = Setting("timeout_s", (LONGEST_S,))
+        settings = Settings.from_plain(maker.composer.joined(maker.base, {}, [limit, *asked.settings]))
         planned = []
         for row in rows:
             try:

@@ -51,6 +51,7 @@ def replay(row: Row, source: Source | None, models: Sequence[tuple[str, Mapping[
     """
     if source is None:
         raise Unknown("nothing is known of its source's hosts and software")
+    source = source.edition(row.texts["source"])
     _check(row)
     precision = _precision(row, source)
     model = _model(row, source, models)

@@ -44,6 +44,7 @@ class Source:
         profiles: By a pattern of the model's name, where its source has measured the times of its layers, a folder of
             the reference data; rows of such a model are replayed with these times.
         settings: Other keys of the command line.
+        editions: What is otherwise in rows whose address has a word in it, by that word: an older software, say.
     """
 
     name: str
@@ -62,6 +63,12 @@ class Source:
     deployment: Mapping[str, Any] = field(default_factory=dict)
     profiles: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    editions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def edition(self, address: str) -> Source:
+        """The source as it was when it wrote what stands at ``address``."""
+        changes = [change for word, change in self.editions.items() if word in address]
+        return dataclasses.replace(self, **{key: value for change in changes for key, value in change.items()})
 
 
 @functools.cache

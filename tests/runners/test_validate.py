@@ -135,6 +135,8 @@ def test_what_the_command_line_sets_holds_for_every_row() -> None:
     planned, settings = plan_rows(rows, read_command(["network=analytic", "precision=bf16", "out=there"], ""))
 
     assert settings.out.name == "there"
+    assert settings.timeout_s == 300
+    assert plan_rows(rows, read_command(["timeout_s=7"], ""))[1].timeout_s == 7
     assert [each.point.config["precision"] for each in planned if each.point] == ["bf16", "bf16"]
     assert [each.point.labels["network"] for each in planned if each.point] == ["analytic", "analytic"]
     with pytest.raises(SpecError, match=r"^model = 'llama2_7b': the rows say that"):
@@ -186,6 +188,16 @@ def test_buckets_are_those_that_megatron_chooses() -> None:
 
     assert of_few["planner.bucket"] == "160 MB"
     assert {chosen["planner.bucket"] for chosen in of_many} == {"384 MB"}
+
+
+def test_older_software_of_a_source_has_not_all_that_it_has_now() -> None:
+    row = changed("megatron_apr2021_1.7B", pp="4", num_gpus="32", gbs="512", dp="8")
+    older = replace(row, texts={**row.texts, "source": "https://example.org/images/cases_jan2021.png"})
+
+    now, then = (replay(each, SOURCES["megatron_sc21"], MODELS).choices for each in (row, older))
+
+    assert {chosen["planner.chunks"] for chosen in now} == {1, 2, 3, 6}
+    assert {chosen["planner.chunks"] for chosen in then} == {1}
 
 
 def test_the_fastest_trial_that_fits_counts() -> None:
