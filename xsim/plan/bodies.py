@@ -14,6 +14,7 @@ from xsim.plan.judge import verify_collective
 from xsim.plan.operator import Exchange, Pass, ShardedOperator
 from xsim.plan.operators import layer_operators, like_layer
 from xsim.plan.optimizer import optimizer_operators
+from xsim.plan.pace import paced_ps
 from xsim.plan.recompute import recomputed, runs
 from xsim.plan.workload import Action, Body, Collect, Compute, Fetch, Ready, Step
 from xsim.plan.zero import Kept
@@ -137,7 +138,7 @@ class Bodies:
         if kept:
             parts = [kept[rank].parameters for rank in group.ranks]
         durations = tuple(
-            sum(self.compute.time_ps(devices[rank], each, "update") for each in optimizer_operators(part, scenario))
+            sum(paced_ps(self.compute, devices[rank], each, "update") for each in optimizer_operators(part, scenario))
             for rank, part in zip(group.ranks, parts, strict=True)
         )
         return self._bodies.setdefault((durations,), Body((Compute("optimizer", durations),)))
@@ -180,7 +181,7 @@ class Bodies:
         )
 
     def _time_ps(self, device: DeviceSpec, operator: ShardedOperator, kind: str) -> int:
-        return sum(self.compute.time_ps(device, operator, pass_) for pass_ in _PASSES[kind])
+        return sum(paced_ps(self.compute, device, operator, pass_) for pass_ in _PASSES[kind])
 
     def _collect(self, exchanged: _PassExchange, ranks: tuple[int, ...]) -> Collect:
         exchange, kind = exchanged.exchange, exchanged.collective

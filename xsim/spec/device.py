@@ -93,6 +93,8 @@ class DeviceSpec:
             device to device passes two ports, and has the latency of both.
         pcie: Its PCIe port, one direction.
         rate_flops_per_s: If set, every matrix product and attention core runs at this rate instead of peak and curve.
+        speed: Its clock under load over that for which the other figures hold: below 1 where power or heat throttle it.
+            What is bound by arithmetic takes so much longer, what is bound by memory does not (``xsim.plan.pace``).
     """
 
     name: str
@@ -107,6 +109,7 @@ class DeviceSpec:
     price_usd_per_hour: float
     scale_up: LinkSpec | None = None
     rate_flops_per_s: float | None = None
+    speed: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.peak_flops_per_s:
@@ -122,6 +125,7 @@ class DeviceSpec:
         for name in ("idle_power_w", "price_usd", "price_usd_per_hour"):
             not_negative(self, name)
         plausible(self, "memory_bandwidth_bytes_per_s", 1e6, 1e18, "1 MB/s and 1000 PB/s")
+        plausible(self, "speed", 0.01, 10, "0.01 and 10")
         check_rate(self)
 
     def peak(self, dtype: str) -> float:

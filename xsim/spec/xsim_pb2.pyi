@@ -85,7 +85,7 @@ class DeviceSlot(_message.Message):
     def __init__(self, device: _Optional[_Union[DeviceSpec, _Mapping]] = ..., count: _Optional[int] = ..., domain: _Optional[str] = ..., pcie: _Optional[_Union[LinkSpec, _Mapping]] = ..., scale_up: _Optional[_Union[LinkSpec, _Mapping]] = ..., rate: _Optional[str] = ...) -> None: ...
 
 class DeviceSpec(_message.Message):
-    __slots__ = ("name", "peak", "memory", "memory_bandwidth", "pcie", "efficiency", "power", "idle_power", "price_usd", "price_usd_per_hour", "scale_up", "rate", "library")
+    __slots__ = ("name", "peak", "memory", "memory_bandwidth", "pcie", "efficiency", "power", "idle_power", "price_usd", "price_usd_per_hour", "scale_up", "rate", "library", "speed")
     class PeakEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +106,7 @@ class DeviceSpec(_message.Message):
     SCALE_UP_FIELD_NUMBER: _ClassVar[int]
     RATE_FIELD_NUMBER: _ClassVar[int]
     LIBRARY_FIELD_NUMBER: _ClassVar[int]
+    SPEED_FIELD_NUMBER: _ClassVar[int]
     name: str
     peak: _containers.ScalarMap[str, str]
     memory: str
@@ -119,7 +120,8 @@ class DeviceSpec(_message.Message):
     scale_up: LinkSpec
     rate: str
     library: str
-    def __init__(self, name: _Optional[str] = ..., peak: _Optional[_Mapping[str, str]] = ..., memory: _Optional[str] = ..., memory_bandwidth: _Optional[str] = ..., pcie: _Optional[_Union[LinkSpec, _Mapping]] = ..., efficiency: _Optional[_Union[EfficiencyCurve, _Mapping]] = ..., power: _Optional[str] = ..., idle_power: _Optional[str] = ..., price_usd: _Optional[float] = ..., price_usd_per_hour: _Optional[float] = ..., scale_up: _Optional[_Union[LinkSpec, _Mapping]] = ..., rate: _Optional[str] = ..., library: _Optional[str] = ...) -> None: ...
+    speed: float
+    def __init__(self, name: _Optional[str] = ..., peak: _Optional[_Mapping[str, str]] = ..., memory: _Optional[str] = ..., memory_bandwidth: _Optional[str] = ..., pcie: _Optional[_Union[LinkSpec, _Mapping]] = ..., efficiency: _Optional[_Union[EfficiencyCurve, _Mapping]] = ..., power: _Optional[str] = ..., idle_power: _Optional[str] = ..., price_usd: _Optional[float] = ..., price_usd_per_hour: _Optional[float] = ..., scale_up: _Optional[_Union[LinkSpec, _Mapping]] = ..., rate: _Optional[str] = ..., library: _Optional[str] = ..., speed: _Optional[float] = ...) -> None: ...
 
 class EfficiencyCurve(_message.Message):
     __slots__ = ("matmul", "attention", "memory", "half_flops", "attention_half_flops", "overhead")
