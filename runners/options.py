@@ -46,7 +46,10 @@ DATA = tuple(_SPECS)
 LABELS = (*DATA, *families.FAMILIES)  # the groups that make an experiment: a row carries the chosen names
 GROUPS = (*LABELS, "tracking", "ray")
 PRESETS = ("grid", "experiment")  # groups that are added with +
-TABLES = ("ranks", "operators", "links", "exchanges", "collectives", "completion", "flows", "queues", "timeline")
+TABLES = (
+    *("ranks", "operators", "links", "exchanges", "collectives"),
+    *("completion", "flows", "queues", "iterations", "timeline"),
+)
 ROOT: Mapping[str, str] = {
     "batch": "samples per iteration; null: what the deployment trains",
     "precision": "fp32, tf32, fp16 or bf16",

@@ -19,7 +19,7 @@ from xsim.families import build
 from xsim.iterations import Iterations
 from xsim.plan.contracts import Noise
 from xsim.plan.draw import Draw, Stall
-from xsim.tables import operator_table, rank_table
+from xsim.tables import iteration_table, operator_table, rank_table
 
 NOISY = {"name": "devices", "stalls_per_hour": 100_000.0, "stall": "1 ms"}
 
@@ -121,6 +121,7 @@ def test_a_stall_is_work_of_the_rank_alone(stalls: list[tuple[int, int]], rank: 
         more_ps = found.account.cause_ps(cause) - usual.account.cause_ps(cause)
         assert more_ps.tolist() == [time if cause == "compute" else 0 for time in column]
     ranks = rank_table(SMALL, found.workload, found.timeline, found.account, found.memory)
+    assert set(np.asarray(ranks["speed"]).tolist()) == {1.0}
     assert ranks["compute_ps"][position] == found.account.cause_ps("compute")[position]
     assert ("stall" in operator_table(found.account)["operator"]) is (stalled_ps > 0)
 
@@ -147,6 +148,8 @@ def test_a_run_shows_the_iteration_with_the_median_time(count: int) -> None:
     times_ps, row = found.iterations.times_ps, found.metrics.row()
 
     assert found.timeline.makespan_ps == sorted(times_ps)[(count - 1) // 2] == found.account.makespan_ps
+    assert np.asarray(iteration_table(found.iterations)["iteration_ps"]).tolist() == list(times_ps)
+    assert found.speeds == noise.draw(found.fabric, 3, times_ps.index(found.timeline.makespan_ps)).speeds
     assert told[:count] == list(range(count))
     assert told[count:] in ([], [times_ps.index(found.timeline.makespan_ps)])
     assert row["training_time_s"] == row["training_time_p50_s"] == found.timeline.makespan_ps / 10**12

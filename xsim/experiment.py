@@ -22,7 +22,6 @@ from xsim.metrics import Metrics, measure
 from xsim.optimality import Optimality, optimality
 from xsim.plan.comm import CommPlan, in_bytes
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Estimate, Noise, Planner, Reshard, Schedule
-from xsim.plan.draw import Draw
 from xsim.plan.lower import Lowered, lower, lower_comm
 from xsim.plan.memory import Verdict, deployment_memory
 from xsim.plan.noted import Noted, Taken
@@ -89,6 +88,7 @@ class Result:
 
     Attributes:
         fabric: As it was in that iteration.
+        speeds: Of the device of each rank of the cluster in that iteration.
         iterations: What all of them took.
     """
 
@@ -102,6 +102,7 @@ class Result:
     network: NetworkStats
     optimality: Optimality
     collectives: tuple[Taken, ...]
+    speeds: tuple[float, ...]
     iterations: Iterations
 
 
@@ -150,14 +151,16 @@ def run(experiment: Experiment, begins: Callable[[int], None] = _unwatched) -> R
         network=stats,
         optimality=exchanges,
         collectives=collectives,
+        speeds=simulated.speeds,
         iterations=iterations,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Simulated:
-    """One iteration, and the network that has run it."""
+    """One iteration, the network that has run it, and how fast the device of each rank was."""
 
+    speeds: tuple[float, ...]
     workload: Workload
     fabric: Fabric
     network: Network
@@ -183,17 +186,13 @@ def _iterations(
 def _simulated(experiment: Experiment, lowered: Lowered, nominal: Fabric, number: int) -> _Simulated:
     draw = experiment.noise.draw(nominal, experiment.seed, number)
     seed = _seed(experiment.seed, number)
-    fabric, workload = draw.fabric(nominal), _disturbed(lowered, draw, experiment.scenario)
+    devices = draw.devices(rank_devices(experiment.scenario.cluster))
+    workload = stalled(lowered.on(devices) if draw.speeds else lowered.workload, draw.stalls)
+    fabric = draw.fabric(nominal)
     network = experiment.network.open(fabric, seed, experiment.faults)
     background = experiment.background.traffic(nominal, seed)
     timeline = execute(workload, network, fabric, fold=experiment.fold, background=background)
-    return _Simulated(workload, fabric, network, timeline)
-
-
-def _disturbed(lowered: Lowered, draw: Draw, scenario: Scenario) -> Workload:
-    """The workload on the devices that were drawn, with the stalls that were."""
-    workload = lowered.on(draw.devices(rank_devices(scenario.cluster))) if draw.speeds else lowered.workload
-    return stalled(workload, draw.stalls)
+    return _Simulated(tuple(device.speed for device in devices), workload, fabric, network, timeline)
 
 
 def _seed(seed: int, iteration: int) -> int:
