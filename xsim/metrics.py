@@ -178,7 +178,7 @@ def _told(part: str) -> str:
             "hand-overs at pipeline boundaries that nothing hides, all of what is waited for sent; part of the bubble"
         )
     if part == "stall":
-        return "standing still for reasons of its own; part of compute"
+        return "stalls, standing still for reasons of the rank's own; part of compute"
     kind, found, _ = part.partition("_comm")
     return f"tensor-parallel collectives of {kind} operators" if found else f"{kind} operators"
 
