@@ -66,6 +66,9 @@ class _PassExchange:
     beside: Compute | None = None
 
 
+_Parts = tuple[ShardedOperator | Exchange, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Bodies:
     """Makes the bodies of one deployment's groups. What is equal is computed once, and equal bodies are one.
@@ -86,6 +89,7 @@ class Bodies:
     _graphs: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], TransferGraph] = field(default_factory=dict)
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
     _first: list[int] = field(default_factory=list)
+    _operators: dict[tuple[_GroupShape, int, int, int], _Parts] = field(default_factory=dict)
 
     def on(self, devices: Sequence[DeviceSpec]) -> Bodies:
         """The same on other devices; their collectives are these very ones."""
@@ -176,16 +180,19 @@ class Bodies:
                 if any(times):
                     yield Compute(part.kind, times), part.bound == "matmul" and part.weight_gradient is not None
 
-    def _parts(self, shape: _GroupShape, layer: int, index: int) -> tuple[ShardedOperator | Exchange, ...]:
-        return layer_operators(
-            self.scenario,
-            layer,
-            samples=shape.samples,
-            tp=len(shape.devices),
-            index=index,
-            sequence_parallel=shape.sequence_parallel,
-            shares=shape.shares,
-        )
+    def _parts(self, shape: _GroupShape, layer: int, index: int) -> _Parts:
+        key = (replace(shape, devices=()), len(shape.devices), layer, index)  # they do not depend on the devices
+        if key not in self._operators:
+            self._operators[key] = layer_operators(
+                self.scenario,
+                layer,
+                samples=shape.samples,
+                tp=len(shape.devices),
+                index=index,
+                sequence_parallel=shape.sequence_parallel,
+                shares=shape.shares,
+            )
+        return self._operators[key]
 
     def _time_ps(self, device: DeviceSpec, operator: ShardedOperator, kind: str) -> int:
         return sum(paced_ps(self.compute, device, operator, pass_) for pass_ in _PASSES[kind])
