@@ -18,9 +18,12 @@ Case = tuple[str, ...]
 Row = Mapping[str, Any]
 
 # What is compared first if it varies; what tells cases apart, in reading order.
-COMPARED = ("reshard", "collective", "schedule", "planner", "network", "topology", "background", "compute", "point")
+COMPARED = (
+    *("reshard", "collective", "schedule", "planner", "network"),
+    *("topology", "background", "noise", "compute", "point"),
+)
 CASE_COLUMNS = (
-    *("cluster", "model", "network", "deployment", "topology", "background", "compute", "planner", "schedule"),
+    *("cluster", "model", "network", "deployment", "topology", "background", "noise", "compute", "planner", "schedule"),
     *("collective", "reshard", "point", "seed", "batch"),
 )
 ALWAYS = ("cluster", "model")

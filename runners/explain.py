@@ -46,6 +46,8 @@ def explain(experiment: Experiment, result: Result) -> None:
     _print_places(experiment, result, places)
     print()
     shown = {"training_time_s", *(f"{cause}_time{part}_s" for cause in causes for part in ("", "_max"))}
+    if row["iterations"] == 1:
+        shown |= {column.name for column in COLUMNS if column.name.startswith(("iterations", "training_time_"))}
     rest = [column for column in COLUMNS if column.name not in shown and column.kind != "text"]
     figures = [[column.name, figure(column, row[column.name]), column.doc] for column in rest]
     print_table(["figure", "value", "meaning"], figures, numbers=["value"])

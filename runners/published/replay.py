@@ -59,7 +59,7 @@ def replay(row: Row, source: Source | None, models: Sequence[tuple[str, Mapping[
     if step_s is None:
         raise Unknown("it states neither time nor throughput")
     common = {"cluster": cluster(row, source), "model": model, "batch": row.whole["gbs"], "precision": precision}
-    common |= source.settings | _profiled(row, source)
+    common |= {**source.settings, **_profiled(row, source)}
     deployment = dict(source.deployment) | _recomputed(row, source)
     if "sequence parallel" in row.texts["recompute"]:
         deployment["sequence_parallel"] = True

@@ -12,6 +12,7 @@ from typing import Protocol
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CommPlan
+from xsim.plan.draw import Draw
 from xsim.plan.layout import Layout
 from xsim.plan.operator import Pass, ShardedOperator
 from xsim.plan.workload import Action
@@ -23,6 +24,7 @@ __all__ = [
     "CollectiveAlgorithm",
     "ComputeModel",
     "Estimate",
+    "Noise",
     "Pass",
     "Planner",
     "Reshard",
@@ -124,6 +126,16 @@ class Schedule(Protocol):
         micro-batches, as ``xsim.plan.route`` says. A SpecError (``stages``, ``micro_batches`` or ``chunks``) refuses a
         shape.
         """
+
+
+class Noise(Protocol):
+    """What makes one iteration unlike another, and devices that are alike."""
+
+    def draw(self, fabric: Fabric, seed: int, iteration: int) -> Draw:
+        """That of an iteration, from 0; of each its own, whatever others are drawn."""
+
+    def varies(self) -> bool:
+        """Whether iterations differ."""
 
 
 class ComputeModel(Protocol):
