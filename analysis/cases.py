@@ -16,10 +16,13 @@ Case = tuple[str, ...]
 Row = Mapping[str, Any]
 
 # What is compared first if it varies; what tells cases apart, in reading order.
-COMPARED = ("reshard", "collective", "schedule", "planner", "network", "topology", "background", "compute", "point")
+COMPARED = (
+    *("reshard", "collective", "schedule", "planner", "network", "topology", "background", "compute", "estimate"),
+    "point",
+)
 CASE_COLUMNS = (
     *("cluster", "model", "network", "deployment", "topology", "background", "compute", "planner", "schedule"),
-    *("collective", "reshard", "point", "seed", "batch"),
+    *("collective", "reshard", "estimate", "point", "seed", "batch"),
 )
 ALWAYS = ("cluster", "model")
 SHOWN_OF_FAILURE = ("cluster", "model", "deployment", "reshard", "network", "point")  # others where they vary

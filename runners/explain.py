@@ -49,7 +49,8 @@ def main(argv: Sequence[str]) -> int:
     from runners.watch import watching
     from xsim.experiment import run
 
-    experiment = replace(read(json.loads(row["config_json"])).experiment(), memory="report")
+    config = json.loads(row["config_json"]) | {"estimate": {"name": "none"}}
+    experiment = replace(read(config).experiment(), memory="report")
     warm(experiment.network)
     with watching(experiment.network) as network:
         result = run(replace(experiment, network=network))

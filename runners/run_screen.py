@@ -47,7 +47,7 @@ def explain(experiment: Experiment, result: Result) -> None:
     _print_places(experiment, result, places)
     print()
     shown = {"training_time_s", *(f"{cause}_time{part}_s" for cause in causes for part in ("", "_max"))}
-    rest = [column for column in COLUMNS if column.name not in shown and column.kind != "text"]
+    rest = [c for c in COLUMNS if c.name in row and c.name not in shown and c.kind != "text"]
     figures = [[column.name, figure(column, row[column.name]), column.doc] for column in rest]
     print_table(["figure", "value", "meaning"], figures, numbers=["value"])
     print()

@@ -12,7 +12,7 @@ __all__ = ["title"]
 ALWAYS = ("cluster", "model", "deployment", "schedule", "reshard", "network")
 ORDER = (
     *("cluster", "model", "deployment", "planner", "schedule", "reshard"),
-    *("collective", "compute", "topology", "network", "background"),
+    *("collective", "compute", "topology", "network", "background", "estimate"),
 )
 
 

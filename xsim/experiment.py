@@ -18,7 +18,16 @@ from xsim.families import Members, build
 from xsim.metrics import Metrics, measure
 from xsim.optimality import Optimality, optimality
 from xsim.plan.comm import CommPlan, in_bytes
-from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Estimate, Planner, Reshard, Schedule
+from xsim.plan.contracts import (
+    CollectiveAlgorithm,
+    ComputeModel,
+    Estimate,
+    Estimator,
+    Lowered,
+    Planner,
+    Reshard,
+    Schedule,
+)
 from xsim.plan.lower import lower, lower_comm
 from xsim.plan.memory import Verdict, deployment_memory
 from xsim.plan.noted import Noted, Taken
@@ -28,7 +37,7 @@ from xsim.plan.workload import Workload
 from xsim.sim.contracts import Background, Fault, NetworkBackend, NetworkStats
 from xsim.sim.executor import execute
 from xsim.sim.timeline import Timeline
-from xsim.spec.cluster import DeviceSpec, rank_devices
+from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario, check_deployment
 
@@ -60,6 +69,7 @@ class Experiment:
     topology: Topology = field(default_factory=partial(build, "topology", {"name": "clos"}))
     network: NetworkBackend = field(default_factory=partial(build, "network", {"name": "flow"}))
     background: Background = field(default_factory=partial(build, "background", {"name": "none"}))
+    estimate: Estimator = field(default_factory=partial(build, "estimate", {"name": "none"}))
     seed: int = 0
     faults: tuple[Fault, ...] = ()
     memory: Literal["enforce", "report"] = "enforce"
@@ -110,8 +120,9 @@ def run(experiment: Experiment) -> Result:
     accounts, stats = account(workload, timeline), network.stats()
     exchanges, collectives = optimality(workload, network), collective.taken()
     stand_ins = fallbacks(scenario, accounts.ranks.tolist(), collectives)
+    estimate_ps = experiment.estimate.time_ps(scenario, deployment, site)
     return Result(
-        metrics=measure(scenario, accounts, site.fabric, stats, exchanges, memory, stand_ins),
+        metrics=measure(scenario, accounts, site.fabric, stats, exchanges, memory, stand_ins, estimate_ps),
         account=accounts,
         timeline=timeline,
         workload=workload,
@@ -179,7 +190,15 @@ class _Site(Members):
         return fair.open(self.fabric, self.experiment.seed).solo(in_bytes(graph, self.element_bytes))
 
     def simulate(self, deployment: DeploymentPlan) -> Estimate:
-        given = build("planner", {"name": "given"})
+        given, unasked = build("planner", {"name": "given"}), build("estimate", {"name": "none"})
         scenario = replace(self.experiment.scenario, deployment=deployment)
-        result = run(replace(self.experiment, scenario=scenario, planner=given, memory="report"))
+        result = run(replace(self.experiment, scenario=scenario, planner=given, memory="report", estimate=unasked))
         return Estimate(training_time_ps=result.timeline.makespan_ps, fits=result.memory.fits)
+
+    def lowered(self, deployment: DeploymentPlan, cluster: ClusterSpec) -> Lowered:
+        scenario = replace(self.experiment.scenario, cluster=cluster, deployment=None)
+        experiment = replace(self.experiment, scenario=scenario)
+        site = _Site(experiment, experiment.topology.build(cluster), self.element_bytes)
+        fair: NetworkBackend = build("network", {"name": "flow"})
+        workload = _workload(experiment, deployment, site, Noted(experiment.collective))
+        return Lowered(workload, fair.open(site.fabric, experiment.seed).solo)

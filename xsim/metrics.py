@@ -125,16 +125,18 @@ class Metrics:
     )
     usd_per_iteration: float = _of("USD", "hourly prices of these devices for the training time")
     energy_j: float = _of("J", "full power while computing or updating, idle power while communicating or waiting")
+    estimate_time_s: float | None = _of("s", "the iteration as the chosen estimate has it; absent without one")
+    estimate_error: float | None = _of("1", "the same over the training time, less 1; below 0 where it is too short")
 
     def row(self) -> dict[str, float | int | bool | str]:
-        """One value per entry of ``COLUMNS``, in that order."""
+        """One value per entry of ``COLUMNS``, in that order; without those that are absent."""
         row: dict[str, float | int | bool | str] = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name in _FAMILIES:
                 known = dict(value)
                 row |= {name: known[kind] for kind, name in _family_names(field.name)}
-            else:
+            elif value is not None:
                 row[field.name] = value
         return row
 
@@ -173,7 +175,7 @@ def _told(part: str) -> str:
 
 
 def _columns() -> tuple[Column, ...]:
-    kinds: Mapping[str, Kind] = {"str": "text", "float": "float", "int": "int", "bool": "bool"}
+    kinds: Mapping[str, Kind] = {"str": "text", "float": "float", "float | None": "float", "int": "int", "bool": "bool"}
     columns: list[Column] = []
     for field in dataclasses.fields(Metrics):
         unit, doc = field.metadata["unit"], field.metadata["doc"]
@@ -197,6 +199,7 @@ def measure(
     exchanges: Optimality,
     memory: Verdict,
     stand_ins: Sequence[str] = (),
+    estimate_ps: int | None = None,
 ) -> Metrics:
     """All figures of one iteration.
 
@@ -208,6 +211,7 @@ def measure(
         exchanges: How near hand-overs and gradient syncs come to the best possible.
         memory: What the ranks of the deployment need.
         stand_ins: Sentences of ``xsim.fallbacks``.
+        estimate_ps: What another tool says that the iteration takes; absent if none was asked.
     """
     devices = [rank_devices(scenario.cluster)[rank] for rank in account.ranks.tolist()]
     time_s = account.makespan_ps / PS_PER_S
@@ -236,6 +240,8 @@ def measure(
         tco_usd_per_gpu_hour=capex_usd / (len(devices) * hours),
         usd_per_iteration=sum(device.price_usd_per_hour for device in devices) * hours,
         energy_j=_energy_j(account, devices),
+        estimate_time_s=None if estimate_ps is None else estimate_ps / PS_PER_S,
+        estimate_error=None if estimate_ps is None else estimate_ps / account.makespan_ps - 1,
     )
 
 

@@ -105,8 +105,13 @@ PART = {  # of a grid, to be quick
     "eth_allreduce": ["cluster=eth_b2_b4", "model=gpt3_350m"],
     "hetero_llama_packets": ["cluster=h100x4_a100x4", "model=llama2_7b"],
     "packet_vs_flow": ["cluster.hosts.0.count=8"],
+    "paper_baselines": ["deployment=xsim_testbed_nvlink_7b"],
 }
-BY = {"schedules": "schedule", "packet_vs_flow": "network"}  # what else than strategies a grid compares
+BY = {  # what else than strategies a grid compares
+    "schedules": "schedule",
+    "packet_vs_flow": "network",
+    "paper_baselines": "estimate",
+}
 
 
 @pytest.mark.parametrize("grid", offered("grid"))
