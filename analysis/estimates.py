@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from analysis.command import Parser, exits
+from analysis.pages import replace_table
 from analysis.screen import print_table
 from xsim.errors import SpecError
 
@@ -37,26 +38,10 @@ def main(argv: Sequence[str]) -> int:
         raise SpecError("folder", str(given.folder), "no run of it has an estimate", "sweep with estimate=hexiscale")
     show(rows)
     if given.page is not None:
-        _replace(given.page, rows)
+        out = io.StringIO()
+        show(rows, file=out)
+        replace_table(given.page, COLUMNS[0], out.getvalue().splitlines())
     return 0
-
-
-def _replace(page: Path, rows: Sequence[Row]) -> None:
-    """Put the table into ``page`` in the place of the one that is there.
-
-    Raises:
-        SpecError: There is none.
-    """
-    out = io.StringIO()
-    show(rows, file=out)
-    lines = page.read_text(encoding="utf-8").splitlines() if page.is_file() else []
-    header = f"| {COLUMNS[0]} "
-    start = next((number for number, line in enumerate(lines) if line.startswith(header)), None)
-    if start is None:
-        raise SpecError("--page", str(page), "it holds no table of estimates", f"write the line {header}| there")
-    stop = next((number for number in range(start, len(lines)) if not lines[number].startswith("|")), len(lines))
-    lines[start:stop] = out.getvalue().splitlines()
-    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def show(rows: Iterable[Row], file: TextIO | None = None) -> None:

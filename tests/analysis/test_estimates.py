@@ -54,7 +54,7 @@ def test_a_page_gets_a_new_table(folder: Path, tmp_path: Path, capsys: pytest.Ca
     assert "old" not in page.read_text()
     page.write_text("nothing\n")
     assert main([str(folder), "--page", str(page)]) == 2
-    assert "it holds no table of estimates" in capsys.readouterr().err
+    assert "it holds no table of a cluster" in capsys.readouterr().err
 
 
 def test_an_option_of_an_estimate_names_its_row() -> None:

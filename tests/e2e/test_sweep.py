@@ -106,11 +106,13 @@ PART = {  # of a grid, to be quick
     "hetero_llama_packets": ["cluster=h100x4_a100x4", "model=llama2_7b"],
     "packet_vs_flow": ["cluster.hosts.0.count=8"],
     "paper_baselines": ["deployment=xsim_testbed_nvlink_7b"],
+    "paper_collectives": ["cluster=h200x8", "network=flow"],
 }
 BY = {  # what else than strategies a grid compares
     "schedules": "schedule",
     "packet_vs_flow": "network",
     "paper_baselines": "estimate",
+    "paper_collectives": "point",
 }
 
 
