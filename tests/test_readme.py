@@ -155,7 +155,8 @@ def test_the_variable_that_a_calibration_reads_is_named(monkeypatch: pytest.Monk
 def test_every_kind_of_command_is_covered() -> None:
     modules = ("sweep", "run", "schedule", "network", "compare", "explain", "layer_collectives")
     runners = (f"python -m runners.{name}" for name in modules)
-    readers = (f"python -m analysis.{name}" for name in ("best", "compare", "estimates", "queues", "scaling"))
+    tables = ("best", "compare", "estimates", "layerwise", "queues", "scaling")
+    readers = (f"python -m analysis.{name}" for name in tables)
     kinds = ("make ", *runners, *readers)
     assert [c for c in COMMANDS if not c.startswith(kinds)] == []
 
