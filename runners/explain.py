@@ -45,16 +45,24 @@ def main(argv: Sequence[str]) -> int:
     from dataclasses import replace
 
     from runners.inputs import read
+    from runners.options import LABELS
+    from runners.titles import title
     from runners.warm import warm
     from runners.watch import watching
     from xsim.experiment import run
 
     config = json.loads(row["config_json"]) | {"estimate": {"name": "none"}}
-    experiment = replace(read(config).experiment(), memory="report")
+    try:
+        experiment = replace(read(config).experiment(), memory="report")
+    except KeyError as error:
+        problem = f"an earlier version of the simulator wrote that run, without {error}"
+        raise SpecError("key", row["key"], problem, "start it again") from None
     warm(experiment.network)
     with watching(experiment.network) as network:
         result = run(replace(experiment, network=network))
-    print(f"{folder.name}: {row['key']}")
+    named = {label: row.get(label) for label in LABELS}
+    shown = title(named, str(row["point"] or ""), batch=row["batch"], seed=int(row["seed"]), sound=True)
+    print(f"{shown}  [{row['key']}] in {folder}")
     _compare(row, result)
     _explain(experiment, result, folder / "detail" / row["key"], pull=given.get("levers", "true") == "true")
     return 0
@@ -99,7 +107,7 @@ def _found(out: Path, beginning: str) -> tuple[Path, dict[str, Any]]:
         named = ", ".join(sorted(places)[:NAMED])
         raise SpecError("key", beginning, f"{len(places)} runs have such keys: {named}", "write more digits")
     ((key, folder),) = places.items()
-    found = stored(folder, ("key", "status", "reason", "code", "config_json", "training_time_s"))
+    found = stored(folder)
     assert found is not None
     (row,) = (each for each in found.to_pylist() if each["key"] == key)
     if row["status"] not in ("ok", "does_not_fit"):

@@ -21,6 +21,7 @@ from xsim.units import PS_PER_S
 __all__ = ["path_table", "print_levers", "print_path", "tried"]
 
 LARGEST = 3
+SHOWN_SUMS = 16
 SHOWN_LEGS = 30
 
 
@@ -93,7 +94,9 @@ def print_path(table: Table, result: Result) -> None:
             [*key, *(f"{ps / PS_PER_S:.{places}f}" for ps in (time, held)), f"{time / makespan_ps:.2%}", str(count)]
             for key, (time, held, count) in sorted(sums.items(), key=lambda item: -item[1][0])
         ]
-        print_table([*names, "time [s]", "held up [s]", "share", "pieces"], lines, numbers=numbers)
+        print_table([*names, "time [s]", "held up [s]", "share", "pieces"], lines[:SHOWN_SUMS], numbers=numbers)
+        if len(lines) > SHOWN_SUMS:
+            print(f"only the largest {SHOWN_SUMS} of {len(lines)}")
         print()
     legs = _legs(rows)
     shown = sorted(sorted(legs, key=lambda leg: leg["start_ps"] - leg["end_ps"])[:SHOWN_LEGS], key=_start)
