@@ -86,6 +86,15 @@ DOCS: Mapping[str, str] = {
     "src": "host that sends",
     "dst": "host that receives",
     "start_ps": "when it began",
+    "piece": "of the critical path: compute; collective of a device group; hand_over between stages; sync of gradients "
+    "or parameters",
+    "held_up_ps": "what it took longer than with the wires to itself",
+    "action": "of the schedule, in which it is; a hand-over follows it, a sync what its last member did in it",
+    "lever": "what is changed",
+    "makespan_ps": "the iteration with that; that of the run where it cannot be",
+    "saved_ps": "by how much the iteration is shorter",
+    "fits": "whether it fits into memory with that",
+    "problem": "why it cannot be; empty if it can",
 }
 
 

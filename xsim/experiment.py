@@ -21,7 +21,17 @@ from xsim.iterations import Iterations
 from xsim.metrics import Metrics, measure
 from xsim.optimality import Optimality, optimality
 from xsim.plan.comm import CommPlan, in_bytes
-from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Estimate, Noise, Planner, Reshard, Schedule
+from xsim.plan.contracts import (
+    CollectiveAlgorithm,
+    ComputeModel,
+    Elsewhere,
+    Estimate,
+    Estimator,
+    Noise,
+    Planner,
+    Reshard,
+    Schedule,
+)
 from xsim.plan.lower import Lowered, lower, lower_comm
 from xsim.plan.memory import Verdict, deployment_memory
 from xsim.plan.noted import Noted, Taken, Timed
@@ -33,7 +43,7 @@ from xsim.sim.contracts import Background, Fault, Network, NetworkBackend, Netwo
 from xsim.sim.executor import execute
 from xsim.sim.timeline import Timeline
 from xsim.spec.checks import at_least
-from xsim.spec.cluster import DeviceSpec, rank_devices
+from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario, check_deployment
 
@@ -68,6 +78,7 @@ class Experiment:
     network: NetworkBackend = field(default_factory=partial(build, "network", {"name": "flow"}))
     background: Background = field(default_factory=partial(build, "background", {"name": "none"}))
     noise: Noise = field(default_factory=partial(build, "noise", {"name": "none"}))
+    estimate: Estimator = field(default_factory=partial(build, "estimate", {"name": "none"}))
     seed: int = 0
     iterations: int = 1
     faults: tuple[Fault, ...] = ()
@@ -142,8 +153,9 @@ def run(experiment: Experiment, begins: Callable[[int], None] = _unwatched) -> R
     accounts, stats = account(workload, timeline), simulated.network.stats()
     exchanges, collectives = optimality(workload, simulated.network), collective.taken()
     stand_ins = (*fallbacks(scenario, accounts.ranks.tolist(), collectives), *compute.doubts())
+    estimate_ps = experiment.estimate.time_ps(scenario, deployment, site)
     return Result(
-        metrics=measure(scenario, accounts, fabric, stats, exchanges, memory, stand_ins, iterations),
+        metrics=measure(scenario, accounts, fabric, stats, exchanges, memory, stand_ins, iterations, estimate_ps),
         account=accounts,
         timeline=timeline,
         workload=workload,
@@ -263,7 +275,16 @@ class _Site(Members):
 
     def simulate(self, deployment: DeploymentPlan) -> Estimate:
         given, silent = build("planner", {"name": "given"}), build("noise", {"name": "none"})
+        unasked = build("estimate", {"name": "none"})
         scenario = replace(self.experiment.scenario, deployment=deployment)
-        usual = replace(self.experiment, noise=silent, iterations=1, planner=given, memory="report")
+        usual = replace(self.experiment, noise=silent, iterations=1, planner=given, estimate=unasked, memory="report")
         result = run(replace(usual, scenario=scenario))
         return Estimate(training_time_ps=result.timeline.makespan_ps, fits=result.memory.fits)
+
+    def lowered(self, deployment: DeploymentPlan, cluster: ClusterSpec) -> Elsewhere:
+        scenario = replace(self.experiment.scenario, cluster=cluster, deployment=None)
+        experiment = replace(self.experiment, scenario=scenario)
+        site = _Site(experiment, experiment.topology.build(cluster), self.element_bytes)
+        fair: NetworkBackend = build("network", {"name": "flow"})
+        lowered = _lowered(experiment, deployment, site, Noted(experiment.collective), Timed(experiment.compute))
+        return Elsewhere(lowered.workload, fair.open(site.fabric, experiment.seed).solo)

@@ -50,6 +50,7 @@ FAMILIES: Mapping[str, str] = {
     "network": "xsim.sim.network",
     "background": "xsim.sim.background",
     "noise": "xsim.plan.noise",
+    "estimate": "xsim.estimate",
 }
 
 INSIDE: Mapping[str, str] = {"congestion": "network"}  # their members are an option of members of another family
@@ -66,6 +67,7 @@ _CONTRACTS: Mapping[str, str] = {
     "network": "xsim.sim.contracts:NetworkBackend",
     "background": "xsim.sim.contracts:Background",
     "noise": "xsim.plan.contracts:Noise",
+    "estimate": "xsim.plan.contracts:Estimator",
     "congestion": "xsim.sim.contracts:CongestionControl",
 }
 

@@ -134,16 +134,18 @@ class Metrics:
     training_time_mean_high_s: float = _of("s", "its upper end")
     training_time_p50_s: float = _of("s", "median of the iterations (nearest rank)")
     training_time_p99_s: float = _of("s", "time that 99 % of the iterations do not exceed (nearest rank)")
+    estimate_time_s: float | None = _of("s", "the iteration as the chosen estimate has it; absent without one")
+    estimate_error: float | None = _of("1", "the same over the training time, less 1; below 0 where it is too short")
 
     def row(self) -> dict[str, float | int | bool | str]:
-        """One value per entry of ``COLUMNS``, in that order."""
+        """One value per entry of ``COLUMNS``, in that order; without those that are absent."""
         row: dict[str, float | int | bool | str] = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name in _FAMILIES:
                 known = dict(value)
                 row |= {name: known[kind] for kind, name in _family_names(field.name)}
-            else:
+            elif value is not None:
                 row[field.name] = value
         return row
 
@@ -184,7 +186,7 @@ def _told(part: str) -> str:
 
 
 def _columns() -> tuple[Column, ...]:
-    kinds: Mapping[str, Kind] = {"str": "text", "float": "float", "int": "int", "bool": "bool"}
+    kinds: Mapping[str, Kind] = {"str": "text", "float": "float", "float | None": "float", "int": "int", "bool": "bool"}
     columns: list[Column] = []
     for field in dataclasses.fields(Metrics):
         unit, doc = field.metadata["unit"], field.metadata["doc"]
@@ -209,6 +211,7 @@ def measure(
     memory: Verdict,
     stand_ins: Sequence[str] = (),
     iterations: Iterations | None = None,
+    estimate_ps: int | None = None,
 ) -> Metrics:
     """All figures of one iteration, and how long it and others took.
 
@@ -221,6 +224,7 @@ def measure(
         memory: What the ranks of the deployment need.
         stand_ins: Sentences of ``xsim.fallbacks``.
         iterations: All of the run, this one included; None: it is the only one.
+        estimate_ps: What another tool says that the iteration takes; absent if none was asked.
     """
     devices = [rank_devices(scenario.cluster)[rank] for rank in account.ranks.tolist()]
     time_s = account.makespan_ps / PS_PER_S
@@ -250,6 +254,8 @@ def measure(
         usd_per_iteration=sum(device.price_usd_per_hour for device in devices) * hours,
         energy_j=_energy_j(account, devices),
         **_times(iterations or Iterations((account.makespan_ps,))),
+        estimate_time_s=None if estimate_ps is None else estimate_ps / PS_PER_S,
+        estimate_error=None if estimate_ps is None else estimate_ps / account.makespan_ps - 1,
     )
 
 
