@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
+from pathlib import Path
 from typing import Any
 
 from runners.published.machines import Unknown, cluster
@@ -41,8 +42,16 @@ class Replay:
     trials: tuple[Mapping[str, Any], ...]
 
 
-def replay(row: Row, source: Source | None, models: Sequence[tuple[str, Mapping[str, Any]]]) -> Replay:
+def replay(
+    row: Row,
+    source: Source | None,
+    models: Sequence[tuple[str, Mapping[str, Any]]],
+    reference: Path | None = None,
+) -> Replay:
     """The experiments of ``row``.
+
+    Args:
+        reference: The folder that profiles of sources are in.
 
     Raises:
         Unknown: What it lacks, or what of it is not simulated.
@@ -57,7 +66,7 @@ def replay(row: Row, source: Source | None, models: Sequence[tuple[str, Mapping[
     if step_s is None:
         raise Unknown("it states neither time nor throughput")
     common = {"cluster": cluster(row, source), "model": model, "batch": row.whole["gbs"], "precision": precision}
-    common |= source.settings
+    common |= {**source.settings, **_profiled(row, source, reference)}
     deployment = dict(source.deployment) | _recomputed(row, source)
     if "sequence parallel" in row.texts["recompute"]:
         deployment["sequence_parallel"] = True
@@ -68,6 +77,15 @@ def replay(row: Row, source: Source | None, models: Sequence[tuple[str, Mapping[
     alone = _one_replica(row) if len(choices) > 1 else row
     one = {"cluster": cluster(alone, source), "batch": alone.whole["gbs"]}
     return Replay(step_s=step_s, model=model, choices=choices, trials=tuple({**each, **one} for each in choices))
+
+
+def _profiled(row: Row, source: Source, reference: Path | None) -> dict[str, Any]:
+    """The settings by which times count that the source has measured, if they are there."""
+    for pattern, folder in source.profiles.items():
+        path = reference / folder if reference else None
+        if path and path.is_dir() and re.search(pattern, row.texts["model"], re.IGNORECASE):
+            return {"compute": "profile", "compute.path": str(path), "compute.collectives": "inside"}
+    return {}
 
 
 def _one_replica(row: Row) -> Row:
