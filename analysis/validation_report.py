@@ -16,6 +16,7 @@ __all__ = ["MISSED", "Report", "missed_bounds"]
 MISSED = "Bounds that are missed"  # the heading, in docs/model.md, of the table of bounds that may be
 TREND = 0.95  # rank correlation that is asked for within a sweep
 SUMMARY = ("source", "rows", "left out", "error", "bound", "bias", "memory", "bound of memory", "peers", "verdict")
+TRENDS = ("source", "sweep", "rows", "correlation", "verdict")
 LARGEST_OPERATORS = 3
 
 
@@ -60,8 +61,8 @@ class Report:
         print()
         trends = list(self._trends())
         if trends:
-            print("Rank correlation of predicted and measured times within sweeps")
-            print_table(("source", "sweep", "rows", "correlation"), trends, numbers=("rows", "correlation"))
+            print(f"Rank correlation of predicted and measured times within sweeps; asked for: above {TREND}")
+            print_table(TRENDS, trends, numbers=("rows", "correlation"))
 
     def markdown(self, figures: Mapping[str, Path]) -> str:
         """The page; ``figures`` by source, as paths from it."""
@@ -69,7 +70,7 @@ class Report:
         trends = list(self._trends())
         if trends:
             parts += ["## Trends within sweeps", "", f"Asked for: above {TREND}.", ""]
-            parts += [*_table(("source", "sweep", "rows", "correlation"), trends), ""]
+            parts += [*_table(TRENDS, trends), ""]
         for group in self.groups:
             parts += self._section(group, figures.get(group.name))
         for heading, lines in self.sections:
@@ -94,7 +95,7 @@ class Report:
             for name, cases in group.sweeps.items():
                 found = rank_correlation(cases)
                 shown = "-" if found is None else f"{found:.3f}"
-                yield [group.name, name, str(len(cases)), shown]
+                yield [group.name, name, str(len(cases)), shown, "ok" if found and found > TREND else "below"]
 
     def _section(self, group: Group, figure: Path | None) -> list[str]:
         if not group.shown:

@@ -60,14 +60,15 @@ def main(argv: Sequence[str]) -> int:
     rows = [row for row in read_rows(given.rows or tables()) if not given.group or row.group in given.group]
     if not rows:
         raise SpecError("group", ", ".join(given.group), "no table has rows of it", "leave it out")
-    planned, settings = plan_rows(rows, command)
+    reference = Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
+    planned, settings = plan_rows(rows, command, reference=reference)
     if all(each.reason for each in planned):
         raise SpecError("rows", planned[0].row.name, f"none can be replayed: {planned[0].reason}", "name other rows")
     if settings.dry_run:
         _list(planned)
         return 0
     trials = _simulated((point for each in planned for point in each.trials), settings, argv)
-    planned, _ = plan_rows(rows, command, fastest(planned, trials))
+    planned, _ = plan_rows(rows, command, fastest(planned, trials), reference)
     results = _simulated((each.point for each in planned if each.point), settings, argv)
     return _report(planned, trials | results, settings, whole=not (given.rows or given.group))
 

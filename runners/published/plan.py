@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from runners.asked import asked_for
@@ -48,12 +49,13 @@ class Planned:
 
 
 def plan_rows(
-    rows: Iterable[Row], command: Command, chosen: Mapping[str, int] = NOTHING
+    rows: Iterable[Row], command: Command, chosen: Mapping[str, int] = NOTHING, reference: Path | None = None
 ) -> tuple[tuple[Planned, ...], Settings]:
     """The experiments of ``rows``; what the command line sets holds for all of them.
 
     Args:
         chosen: By the name of a row, the number of the trial that was fastest.
+        reference: The folder that profiles of sources are in.
 
     Raises:
         SpecError: The command line is wrong, or asks for more than one value.
@@ -71,7 +73,7 @@ def plan_rows(
         planned = []
         for row in rows:
             try:
-                found = replay(row, sources.get(row.group), models)
+                found = replay(row, sources.get(row.group), models, reference)
                 few = len(found.choices) == 1 or row.name in chosen
                 planned.append(
                     Planned(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,8 +42,16 @@ class Replay:
     trials: tuple[Mapping[str, Any], ...]
 
 
-def replay(row: Row, source: Source | None, models: Sequence[tuple[str, Mapping[str, Any]]]) -> Replay:
+def replay(
+    row: Row,
+    source: Source | None,
+    models: Sequence[tuple[str, Mapping[str, Any]]],
+    reference: Path | None = None,
+) -> Replay:
     """The experiments of ``row``.
+
+    Args:
+        reference: The folder that profiles of sources are in.
 
     Raises:
         Unknown: What it lacks, or what of it is not simulated.
@@ -59,7 +66,7 @@ def replay(row: Row, source: Source | None, models: Sequence[tuple[str, Mapping[
     if step_s is None:
         raise Unknown("it states neither time nor throughput")
     common = {"cluster": cluster(row, source), "model": model, "batch": row.whole["gbs"], "precision": precision}
-    common |= {**source.settings, **_profiled(row, source)}
+    common |= {**source.settings, **_profiled(row, source, reference)}
     deployment = dict(source.deployment) | _recomputed(row, source)
     if "sequence parallel" in row.texts["recompute"]:
         deployment["sequence_parallel"] = True
@@ -72,19 +79,13 @@ def replay(row: Row, source: Source | None, models: Sequence[tuple[str, Mapping[
     return Replay(step_s=step_s, model=model, choices=choices, trials=tuple({**each, **one} for each in choices))
 
 
-def _profiled(row: Row, source: Source) -> dict[str, Any]:
-    """The times of the model's layers, if its source has measured them.
-
-    They are of whole layers: those of several tensor ranks have their collectives in them.
-    """
-    name = row.texts["model"].lower()
-    folders = [folder for pattern, folder in source.profiles.items() if re.search(pattern, name)]
-    if not folders:
-        return {}
-    path = Path(os.environ.get("XSIM_REFERENCE_DATA", "")) / folders[0]
-    if not path.is_dir():
-        raise Unknown("the times of its layers, which its source has measured, are not at hand")
-    return {"compute": "profile", "compute.path": str(path), "compute.collectives": "inside"}
+def _profiled(row: Row, source: Source, reference: Path | None) -> dict[str, Any]:
+    """The settings by which times count that the source has measured, if they are there."""
+    for pattern, folder in source.profiles.items():
+        path = reference / folder if reference else None
+        if path and path.is_dir() and re.search(pattern, row.texts["model"], re.IGNORECASE):
+            return {"compute": "profile", "compute.path": str(path), "compute.collectives": "inside"}
+    return {}
 
 
 def _one_replica(row: Row) -> Row:

@@ -41,9 +41,9 @@ class Source:
             says.
         flops: What TFLOP/s count: those of the model, or those of recomputation with them (times 4/3).
         deployment: Keys of every deployment, stages' ones among them; what needs tensor parallelism holds where it is.
-        profiles: By a pattern of the model's name, where its source has measured the times of its layers, a folder of
-            the reference data; rows of such a model are replayed with these times.
         settings: Other keys of the command line.
+        profiles: By a pattern of the model's name, a folder of the reference data with times that the source measured
+            operator by operator or layer by layer, with their collectives; where there is none the roofline counts.
         editions: What is otherwise in rows whose address has a word in it, by that word: an older software, say.
     """
 
@@ -61,8 +61,8 @@ class Source:
     bucket: Literal["megatron"] | None = None
     flops: Flops = "model"
     deployment: Mapping[str, Any] = field(default_factory=dict)
-    profiles: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    profiles: Mapping[str, str] = field(default_factory=dict)
     editions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def edition(self, address: str) -> Source:

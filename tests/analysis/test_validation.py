@@ -50,6 +50,16 @@ def test_trends_are_told_only_of_sweeps() -> None:
     assert rank_correlation([case(n, measured_s=1, compute_s=n) for n in range(1, 8)]) is None
 
 
+def test_a_trend_is_judged() -> None:
+    rising = Group("noisy", tuple(case(n, measured_s=n, compute_s=n) for n in range(1, 8)))
+    falling = Group("other", tuple(case(n, measured_s=n, compute_s=10 - n) for n in range(1, 8)))
+
+    page = Report(groups=[rising, falling], bounds=[], missed={}, about={}).markdown({})
+
+    assert "| noisy | model on cluster | 7 | 1.000 | ok |" in page
+    assert "| other | model on cluster | 7 | -1.000 | below |" in page
+
+
 def test_factors_find_the_cause_that_is_too_short() -> None:
     cases = [case(n, measured_s=n * 1.3 + 2, compute_s=n, bubble_s=2) for n in range(1, 8)]
 

@@ -179,6 +179,20 @@ def test_what_a_source_tuned_is_tried_with_one_replica() -> None:
     assert [trial["planner.micro_batch"] for trial in found.trials] == [1, 2, 4, 8, 16]
 
 
+def test_times_that_a_source_has_measured_count_where_they_are(tmp_path: Path) -> None:
+    row, other = ROWS["sailor_clariden_opt350_N4_D2"], ROWS["sailor_clariden_neo27_N4_D1"]
+    folder = tmp_path / "planner_data" / "sailor" / "OPT-350"
+
+    def compute(row: Row) -> object:
+        (chosen,) = replay(row, SOURCES["sailor_clariden"], MODELS, tmp_path).choices
+        return chosen.get("compute"), chosen.get("compute.path"), chosen.get("compute.collectives")
+
+    assert compute(row) == (None, None, None)
+    folder.mkdir(parents=True)
+    assert compute(row) == ("profile", str(folder), "inside")
+    assert compute(other) == (None, None, None)
+
+
 def test_buckets_are_those_that_megatron_chooses() -> None:
     """40 million parameters of each of 2 ranks, in bf16; with 48 replicas 48 million, in fp32."""
     few, many = ROWS["dgxc_v25.04_nemotron4-15b-bf16_16h100_bf16_g64"], ROWS["mcore_h100_7.1B"]
