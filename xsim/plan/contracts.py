@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CommPlan
 from xsim.plan.layout import Layout
-from xsim.plan.operator import Pass, ShardedOperator
+from xsim.plan.operator import Pass, Place, ShardedOperator
 from xsim.plan.workload import Action
 from xsim.spec.cluster import DeviceSpec
 from xsim.spec.deployment import DeploymentPlan
@@ -23,6 +23,7 @@ __all__ = [
     "CollectiveAlgorithm",
     "ComputeModel",
     "Estimate",
+    "Holding",
     "Pass",
     "Planner",
     "Reshard",
@@ -123,6 +124,17 @@ class Schedule(Protocol):
         A bidirectional schedule has ``chunks`` more, those of the mirrored stage, for the second half of the
         micro-batches, as ``xsim.plan.route`` says. A SpecError (``stages``, ``micro_batches`` or ``chunks``) refuses a
         shape.
+        """
+
+
+@runtime_checkable
+class Holding(Protocol):
+    """A compute model that knows times of whole layers, in which the collectives of tensor parallelism may be."""
+
+    def holds(self, device: DeviceSpec, place: Place) -> bool:
+        """Whether the times of the operators in ``place`` sum to one with the collectives of their layers in it.
+
+        The collectives are simulated; what each takes alone is taken off the operators.
         """
 
 
