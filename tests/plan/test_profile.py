@@ -208,6 +208,11 @@ def test_what_is_no_table_is_refused(text: str, problem: str) -> None:
         Profile(text=text)
 
 
+def test_times_of_an_unknown_device_cannot_be_carried() -> None:
+    with pytest.raises(SpecError, match="device = 'h101': there is no such device"):
+        Scaled(device="h101")
+
+
 def test_an_unknown_way_of_collectives_is_refused() -> None:
     with pytest.raises(SpecError, match="collectives = 'somewhere': it is unknown"):
         Profile(collectives="somewhere")
