@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
-from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Site
+from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Holding, Site
 from xsim.plan.judge import verify_collective
 from xsim.plan.operator import Exchange, Pass, Place, ShardedOperator
 from xsim.plan.operators import layer_kind, layer_operators, like_layer
@@ -23,6 +23,8 @@ from xsim.spec.scenario import Scenario
 from xsim.spec.shares import share_cuts
 
 __all__ = ["Bodies"]
+
+LEAST_LEFT = 0.1  # of a measured layer that is left for its operators, whatever its collectives take
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class Bodies:
     verify: bool = False
     overlap: bool = False
     _layers: dict[tuple[_GroupShape, _Layer, str], tuple[Compute | _PassExchange, ...]] = field(default_factory=dict)
+    _holding: dict[tuple[_GroupShape, _Layer, str], bool] = field(default_factory=dict)
     _graphs: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], TransferGraph] = field(default_factory=dict)
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
     _first: list[int] = field(default_factory=list)
@@ -153,7 +156,6 @@ class Bodies:
             tp=group.tp,
             seq_len=scenario.model.seq_len,
             share=1.0,
-            element_bytes=scenario.dtype_bytes,
             whole=(),
         )
         durations = tuple(
@@ -177,7 +179,28 @@ class Bodies:
         if key not in self._layers:
             parts = list(self._timed(shape, layer, kind))
             self._layers[key] = tuple(_merged(_side_by_side(parts) if self.overlap else (part for part, _ in parts)))
-        return tuple(part if isinstance(part, Compute) else self._collect(part, ranks) for part in self._layers[key])
+            self._holding[key] = self._holds(shape, layer)
+        found: Sequence[Compute | _PassExchange] = self._layers[key]
+        if self._holding[key]:
+            found = _without(found, sum(self._alone_ps(part, ranks) for part in found))
+        return tuple(part if isinstance(part, Compute) else self._collect(part, ranks) for part in found)
+
+    def _holds(self, shape: _GroupShape, layer: _Layer) -> bool:
+        """Whether the compute model's times of a layer hold its collectives."""
+        if not isinstance(self.compute, Holding):
+            return False
+        device = rank_devices(self.scenario.cluster)[shape.devices[0]]
+        operators = (part for part in self._parts(shape, layer.number, 0) if isinstance(part, ShardedOperator))
+        place = next((operator.place for operator in operators), None)
+        return place is not None and self.compute.holds(device, place)
+
+    def _alone_ps(self, part: Compute | _PassExchange, ranks: tuple[int, ...]) -> int:
+        """What a collective takes if nothing else is under way; nothing of a computation."""
+        if isinstance(part, Compute):
+            return 0
+        cuts = None if part.collective == "all_reduce" else part.exchange.cuts
+        collective = Collective(part.collective, ranks, range(part.exchange.cuts[-1]), cuts=cuts)
+        return self.site.price(CommPlan((collective,)), self.scenario.dtype_bytes)
 
     def _timed(self, shape: _GroupShape, layer: _Layer, kind: str) -> Iterator[tuple[Compute | _PassExchange, bool]]:
         """The parts in the order of the action: operators with their time per rank, and the exchanges that it needs.
@@ -292,6 +315,21 @@ def _side_by_side(parts: Iterable[tuple[Compute | _PassExchange, bool]]) -> Iter
 def _feeds(exchanged: _PassExchange) -> bool:
     """Whether a product may begin on what has come so far."""
     return exchanged.collective == "all_gather" and exchanged.beside is None
+
+
+def _without(parts: Sequence[Compute | _PassExchange], collectives_ps: int) -> Sequence[Compute | _PassExchange]:
+    """Computations whose times hold these collectives, without them: each as much shorter as the others."""
+    computing = [part if isinstance(part, Compute) else part.beside for part in parts]
+    whole_ps = sum(max(part.durations_ps) for part in computing if part)
+    left = max(1 - collectives_ps / max(whole_ps, 1), LEAST_LEFT)
+
+    def shorter(part: Compute) -> Compute:
+        return replace(part, durations_ps=tuple(round(ps * left) for ps in part.durations_ps))
+
+    return [
+        shorter(part) if isinstance(part, Compute) else replace(part, beside=part.beside and shorter(part.beside))
+        for part in parts
+    ]
 
 
 def _merged(parts: Iterable[Compute | _PassExchange]) -> Iterator[Compute | _PassExchange]:
