@@ -10,12 +10,14 @@ from tests.account_checker import check_account
 from tests.metrics.toy import Pace, graph, play, program
 from xsim.plan.draw import Stall
 from xsim.plan.stalls import stalled
-from xsim.plan.workload import UPDATE, Action, Collect, Compute, Program, Step, Workload
+from xsim.plan.workload import UPDATE, Action, Collect, Compute, Program, Ready, Workload
+
+Steps = tuple[Compute | Collect | Ready, ...]
 
 BESIDE = Collect("mlp", graph((4, 7)), Compute("mlp", (5, 1)))
-FORWARD: tuple[Step, ...] = (Compute("mlp", (10, 4)),)
-BACKWARD: tuple[Step, ...] = (Compute("mlp", (20, 8)), BESIDE)
-UPDATES: tuple[Step, ...] = (Compute("optimizer", (3, 3)),)
+FORWARD: Steps = (Compute("mlp", (10, 4)),)
+BACKWARD: Steps = (Compute("mlp", (20, 8)), BESIDE)
+UPDATES: Steps = (Compute("optimizer", (3, 3)),)
 
 # rank 7 computes 4, 4, 9, 9 and 3 ps in F0, F1, B0, B1 and the update
 
