@@ -29,6 +29,7 @@ from xsim.spec.codec import from_plain, to_plain
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
+from xsim.units import format_time, parse_time
 
 __all__ = ["INPUT_KEYS", "SCHEMA_VERSION", "Inputs", "canonical", "code_hash", "key_of", "read", "resolved"]
 
@@ -47,6 +48,7 @@ INPUT_KEYS = (
     "gradient_dtype",
     "seed",
     "iterations",
+    "data_loading",
     "faults",
     "memory",
     "verify",
@@ -56,6 +58,7 @@ LATER = "noise"  # a family that configs of earlier versions do not have: withou
 
 Spec = TypeVar("Spec")
 _SPECS = ("cluster", "model", "deployment")
+_RUN = ("seed", "iterations", "data_loading_ps", "faults", "memory", "verify")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,7 @@ class Inputs:
     gradient_dtype: str | None
     seed: int
     iterations: int
+    data_loading_ps: int
     faults: tuple[Fault, ...]
     memory: Literal["enforce", "report"]
     verify: bool
@@ -101,7 +105,7 @@ class Inputs:
             gradient_dtype=cast(Any, self.gradient_dtype),
         )
         chosen = {family: member for family, (_, member) in self.members.items()}
-        run = {name: getattr(self, name) for name in ("seed", "iterations", "faults", "memory", "verify")}
+        run = {name: getattr(self, name) for name in _RUN}
         return Experiment(scenario=scenario, **chosen, **cast(Any, run))
 
 
@@ -130,6 +134,7 @@ def read(config: Mapping[str, object]) -> Inputs:
         gradient_dtype=None if config.get("gradient_dtype") is None else str(config["gradient_dtype"]),
         seed=_whole("seed", config["seed"]),
         iterations=_whole("iterations", config.get("iterations", 1)),
+        data_loading_ps=_time("data_loading", config.get("data_loading", "0 s")),
         faults=read_faults(config.get("faults")),
         memory=_policy(config["memory"]),
         verify=_flag("verify", config["verify"]),
@@ -153,7 +158,9 @@ def _plain_choices(inputs: Inputs) -> dict[str, object]:
     members = {family: {"name": name} | plain_options(member) for family, (name, member) in inputs.members.items()}
     names = ("batch", "precision", "optimizer", "attention", "loss", "gradient_dtype", "seed", "memory", "verify")
     faults = {"faults": plain_faults(inputs.faults)} if inputs.faults else {}
-    more = {"iterations": inputs.iterations} if inputs.iterations != 1 else {}
+    more: dict[str, object] = {"iterations": inputs.iterations} if inputs.iterations != 1 else {}
+    if inputs.data_loading_ps:
+        more["data_loading"] = format_time(inputs.data_loading_ps)
     if inputs.members[LATER][0] == "none":
         del members[LATER]
     return members | faults | more | {name: getattr(inputs, name) for name in names}
@@ -226,6 +233,13 @@ def _whole(name: str, value: object) -> int:
     if not -LARGEST <= value <= LARGEST:
         raise SpecError(name, value, "it is too large for a column of results", f"write at most {LARGEST}")
     return value
+
+
+def _time(name: str, value: object) -> int:
+    try:
+        return parse_time(value)
+    except SpecError as error:
+        raise SpecError(name, error.value, error.problem, error.fix) from None
 
 
 def _policy(value: object) -> Literal["enforce", "report"]:

@@ -59,6 +59,7 @@ ROOT: Mapping[str, str] = {
     "gradient_dtype": "of what is added up and synchronised, fp32, fp16 or bf16; null: as precision",
     "seed": "of everything random",
     "iterations": "of one run, with noise=devices or background traffic: the mean, its confidence, p50 and p99",
+    "data_loading": "how late the samples of an iteration come, 50 ms perhaps; 0 s: they are loaded ahead",
     "faults": "links that fail, of network=packet: [{at: 10 ms, link: tor0 -> spine1, until: 20 ms}]",
     "memory": "enforce or report: whether to simulate what does not fit",
     "verify": "true: prove every communication plan correct",

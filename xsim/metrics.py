@@ -181,6 +181,8 @@ def _told(part: str) -> str:
         )
     if part == "stall":
         return "stalls, standing still for reasons of the rank's own; part of compute"
+    if part == "data_loading":
+        return "loading the samples of the iteration, as far as nothing hides it; part of compute"
     kind, found, _ = part.partition("_comm")
     return f"tensor-parallel collectives of {kind} operators" if found else f"{kind} operators"
 

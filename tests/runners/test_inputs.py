@@ -15,7 +15,10 @@ from runners.points import Point, plan_single
 from runners.settings import SETTING_KEYS
 from xsim.errors import SpecError
 
-OTHERS = ("seed=1", "memory=report", "model.seq_len=1024", "background=load", "background=job", "noise=devices")
+OTHERS = (
+    *("seed=1", "memory=report", "model.seq_len=1024"),
+    *("background=load", "background=job", "noise=devices", "data_loading=1 ms"),
+)
 
 
 def point(*words: str) -> Point:
@@ -41,11 +44,22 @@ def test_the_key_ignores_spelling_and_sees_every_value(fig4: Point) -> None:
 
 
 def test_without_noise_and_with_one_iteration_a_config_is_as_it_was(fig4: Point) -> None:
-    config = {key: value for key, value in fig4.config.items() if key not in ("noise", "iterations")}
+    config = {key: value for key, value in fig4.config.items() if key not in ("noise", "iterations", "data_loading")}
 
     assert read(config) == read(fig4.config)
-    assert not {"noise", "iterations"} & set(json.loads(fig4.config_json))
-    assert point("network=analytic", "noise=none", "iterations=1").key == fig4.key
+    assert not {"noise", "iterations", "data_loading"} & set(json.loads(fig4.config_json))
+    assert point("network=analytic", "noise=none", "iterations=1", "data_loading=0 s").key == fig4.key
+
+
+def test_a_time_to_load_data_has_its_unit() -> None:
+    late = point("data_loading=50 ms")
+
+    assert read(late.config).experiment().data_loading_ps == 50 * 10**9
+    assert late.key == point("data_loading=0.05 s").key
+    assert read(resolved(read(late.config))) == read(late.config)
+    for text, problem in (("50", "a quantity needs its unit"), ("7200 s", "not within 0 s to 3600 s")):
+        with pytest.raises(SpecError, match=f"^data_loading = .*{problem}"):
+            read({**late.config, "data_loading": text}).experiment()
 
 
 def test_iterations_are_part_of_the_key_and_reach_the_experiment() -> None:
