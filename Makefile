@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install sweep ui doctor test check lint format types imports pytest bench soak proto wheel clean
+.PHONY: help install sweep ui doctor validate test check lint format types imports pytest bench soak proto wheel clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,6 +26,9 @@ ui: $(STAMP)  ## open the results in the MLflow UI, on 127.0.0.1
 
 doctor: $(STAMP)  ## say what would go wrong tonight
 	$(BIN)/python -m runners.doctor
+
+validate: $(STAMP)  ## predict measured runs, and fail where a bound is passed; XSIM_REFERENCE_DATA=FOLDER for more of them
+	$(BIN)/python -m runners.validate
 
 test: $(STAMP)  ## install, then every check
 	@$(MAKE) --no-print-directory check

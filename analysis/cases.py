@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from analysis.titles import row_title
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -17,15 +19,14 @@ Row = Mapping[str, Any]
 
 # What is compared first if it varies; what tells cases apart, in reading order.
 COMPARED = (
-    *("reshard", "collective", "schedule", "planner", "network", "topology", "background", "compute", "estimate"),
-    "point",
+    *("reshard", "collective", "schedule", "planner", "network"),
+    *("topology", "background", "noise", "compute", "estimate", "point"),
 )
 CASE_COLUMNS = (
-    *("cluster", "model", "network", "deployment", "topology", "background", "compute", "planner", "schedule"),
+    *("cluster", "model", "network", "deployment", "topology", "background", "noise", "compute", "planner", "schedule"),
     *("collective", "reshard", "estimate", "point", "seed", "batch"),
 )
 ALWAYS = ("cluster", "model")
-SHOWN_OF_FAILURE = ("cluster", "model", "deployment", "reshard", "network", "point")  # others where they vary
 
 READ = frozenset(
     (
@@ -113,13 +114,10 @@ def compare(table: pa.Table, by: str | None = None) -> Comparison:
 def failures(table: pa.Table) -> list[Failure]:
     """The runs that did not end well, by status and reason, most frequent first."""
     rows = _rows(table)
-    varying = {name for name in COMPARED if len({row[name] for row in rows}) > 1}
-    named = [name for name in CASE_COLUMNS if name in SHOWN_OF_FAILURE or name in varying]
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in rows:
         if row["status"] != "ok":
-            shown = (_shown(row[name]) for name in named)
-            groups[row["status"], row["reason"]].append("/".join(filter(None, shown)))
+            groups[row["status"], row["reason"]].append(row_title(row))
     found = [Failure(status, reason, len(runs), runs[0]) for (status, reason), runs in groups.items()]
     return sorted(found, key=lambda failure: (-failure.count, failure.status, failure.reason))
 

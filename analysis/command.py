@@ -7,7 +7,9 @@ import functools
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn, Protocol
 
@@ -47,13 +49,20 @@ class Main(Protocol):
 def exits(main: Callable[[Sequence[str]], int]) -> Main:
     """Turn ``main`` into a command: what the user can fix is one line on stderr and exit code 2.
 
-    What the system refuses later, a full disk perhaps, is one line too, and exit code 1.
+    What the system refuses later, a full disk perhaps, is one line too, and exit code 1. So is a warning, where the
+    command is all that its process does.
     """
 
     @functools.wraps(main)
     def command(argv: Sequence[str] | None = None) -> int:
+        if argv is not None:
+            return answered(argv)
+        with _warnings_told():
+            return answered(sys.argv[1:])
+
+    def answered(argv: Sequence[str]) -> int:
         try:
-            code = main(sys.argv[1:] if argv is None else argv)
+            code = main(argv)
             sys.stdout.flush()  # a pipe without a reader shows now, not when Python ends
         except SpecError as error:
             tell(_line(error))
@@ -69,6 +78,22 @@ def exits(main: Callable[[Sequence[str]], int]) -> Main:
         return code
 
     return command
+
+
+@contextmanager
+def _warnings_told() -> Iterator[None]:
+    """Within, a warning is a line for who reads it, once, without the place in the source that gave it."""
+    said: set[str] = set()
+
+    def told(message: Warning | str, *_place: object) -> None:
+        text = " ".join(str(message).split())
+        if text not in said:
+            said.add(text)
+            tell(f"warning: {text}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = told  # type: ignore[assignment]  # the place goes untold
+        yield
 
 
 def alone(folder: Path, module: str) -> Path:

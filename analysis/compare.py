@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from analysis.cases import COMPARED, Case, Comparison, Figures, compare, failures
-from analysis.command import Parser, exits
+from analysis.command import Parser, exits, tell
 from analysis.screen import decimals, fits, print_table
 from analysis.sync import print_sync
 from xsim.errors import SpecError
@@ -58,13 +58,17 @@ def main(argv: Sequence[str]) -> int:
 
 
 def draw(table: pa.Table, folder: Path, by: str | None = None) -> Path | None:
-    """The figure of the comparison, written under ``folder``; None if there is nothing to show."""
+    """The figure of the comparison, written under ``folder``; None if there is nothing to show, or no way to write."""
     comparison = compare(table, by)
     if not comparison.cases:
         return None
     from analysis.plots import save_bars
 
-    return save_bars(comparison, folder / "figures" / f"by_{comparison.by}.png")
+    try:
+        return save_bars(comparison, folder / "figures" / f"by_{comparison.by}.png")
+    except OSError as error:  # the tables may be another's, or lie on a disk that is full
+        tell(f"no figure: {folder} cannot be written: {error.strerror}")
+        return None
 
 
 def show(table: pa.Table, by: str | None = None, baseline: str = BASELINE, file: TextIO | None = None) -> None:

@@ -40,6 +40,7 @@ def save_bars(found: Comparison, path: Path) -> Path:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    path.parent.mkdir(parents=True, exist_ok=True)  # nothing is drawn in vain
     room = max(LABEL_WIDTH, WIDTH_PER_BAR * (len(found.options) + 1))
     many = len(found.cases) > MANY
     width = MANY_WIDTH if many else max(6.0, room * len(found.cases) + 1.0)
@@ -56,7 +57,6 @@ def save_bars(found: Comparison, path: Path) -> Path:
         panels[-1].set_xlabel("cases, in the order of the table")
     else:
         panels[-1].set_xticks(range(len(found.cases)), ["\n".join(case) for case in found.cases], fontsize=7)
-    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     return path
 

@@ -14,8 +14,10 @@ from runners.cli import Command, Setting, several
 from runners.compose import Composer, Plain, delete, place
 from runners.grid import SECTION, Grid, check_rules, grid_from_plain, narrow_extra, pin
 from runners.inputs import INPUT_KEYS
+from runners.members import described
 from runners.settings import SETTING_KEYS
 from xsim.errors import SpecError
+from xsim.families import FAMILIES
 
 __all__ = ["Asked", "asked_for"]
 
@@ -49,7 +51,11 @@ def asked_for(command: Command, composer: Composer | None) -> Asked:
     grid = grid_from_plain(_edited(base.get("grid"), command), several)
     asked = _sorted(command, grid)
     check_rules(grid, asked.grid)
-    _check_axes(asked.grid, command)
+    _check_axes(replace(asked.grid, include=grid.include), command)
+    for number, extra in enumerate(grid.include):
+        if extra not in asked.grid.include:  # it drops out: no config of it will show what is wrong
+            for key, value in extra.items():
+                _check_inside(f"grid.include[{number}].{key}", key.removeprefix("+"), value)
     return asked
 
 
@@ -142,3 +148,18 @@ def _check_axis(key: str, values: Iterable[object], command: Command) -> None:
     if key.partition(".")[0] not in INPUT_KEYS:
         fix = f"choose among {', '.join(INPUT_KEYS)} and keys inside them"
         raise SpecError(key, list(values), "it cannot be an axis: no result depends on it", fix)
+
+
+def _check_inside(place: str, key: str, value: object) -> None:
+    """Refuse a key of a group that no option of it can have."""
+    group, _, rest = key.partition(".")
+    first = rest.partition(".")[0]
+    if group in FAMILIES:
+        members = tuple(described(group))
+        known = sorted({word.partition("=")[0].partition(".")[2] for each in members for word in each.options})
+        known = known if all(each.about for each in members) else []  # a file that cannot be read tells nothing
+    else:
+        known = list(options.fields_of(group))
+    if first and known and first not in (*known, "name"):
+        fix = f"{options.near(first, known)}{group} may have {', '.join(known)}"
+        raise SpecError(place, value, "there is no such key", fix)

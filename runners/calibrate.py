@@ -1,22 +1,28 @@
-"""Calibrate what collectives cost on published measurements, and report how far off ``collective=auto`` is.
+"""Calibrate collectives, or kernels, on published measurements, and report how far off the simulation is.
 
-python -m runners.calibrate docs/collectives.md    # reads measured/collectives.csv under $XSIM_REFERENCE_DATA
+python -m runners.calibrate docs/collectives.md          # reads measured/collectives.csv under $XSIM_REFERENCE_DATA
+python -m runners.calibrate --kernels docs/kernels.md    # reads measured/kernels.csv there
 
-The figures that it fits are those of xsim/spec/protocols.yaml: where they differ, the report says so.
+The figures that it fits are those of xsim/spec/protocols.yaml and of the efficiency curves of xsim/spec/devices.yaml:
+where they differ, the report says so.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from analysis.command import Parser, exits
 from runners.bench import forecast_us, simulated_us
 from runners.calibration import Wires, errors, fit_costs, fit_latency_ps
-from runners.calibration_report import Fit, Found, grouped, text
+from runners.calibration_report import Fit, Found, text
+from runners.kernel_report import calibrate_kernels, kernels_text
+from runners.kernels import read_kernels
 from runners.measured import Row, read
+from runners.report_text import grouped
 from xsim.errors import SpecError
 from xsim.plan.protocol import FILL_STEPS
 from xsim.spec.cluster import DeviceSpec
@@ -24,6 +30,8 @@ from xsim.spec.codec import from_plain
 from xsim.spec.protocols import GenerationCosts, generations
 
 __all__ = ["calibrate", "main"]
+
+T = TypeVar("T")
 
 LEAST_OWN_ROWS = (
     18  # of a source, to be fitted for itself: two for each cost of a ring and four of pairs, held out ones too
@@ -35,29 +43,33 @@ def main(argv: Sequence[str]) -> int:
     """Write the report."""
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("report", type=Path, help="the file to write")
-    report: Path = parser.parse_args(argv).report
+    parser.add_argument("--kernels", action="store_true", help="calibrate the roofline instead of collectives")
+    asked = parser.parse_args(argv)
+    report: Path = asked.report
     folder = os.environ.get("XSIM_REFERENCE_DATA")
     if not folder:
         raise SpecError("XSIM_REFERENCE_DATA", None, "it names no folder", "set it to one that holds measured/")
     if not report.parent.is_dir():
         raise SpecError("report", str(report), "its folder does not exist", "create it, or choose another")
-    found = calibrate(*_read(Path(folder)))
-    report.write_text(text(found), encoding="utf-8")
+    if asked.kernels:
+        written = kernels_text(calibrate_kernels(*_read(Path(folder), "kernels.csv", read_kernels)))
+    else:
+        written = text(calibrate(*_read(Path(folder), "collectives.csv", read)))
+    report.write_text(written, encoding="utf-8")
     print(f"wrote {report}")
     return 0
 
 
-def _read(folder: Path) -> tuple[Sequence[Row], Mapping[str, tuple[int, str]]]:
-    table = folder / "measured" / "collectives.csv"
-    fix = "set it to a folder with the published measurements in measured/collectives.csv"
+def _read(folder: Path, name: str, reader: Callable[[Path], T]) -> T:
+    table = folder / "measured" / name
+    fix = f"set it to a folder with the published measurements in measured/{name}"
     if not table.is_file():
-        raise SpecError("XSIM_REFERENCE_DATA", str(folder), "there is no measured/collectives.csv in it", fix)
+        raise SpecError("XSIM_REFERENCE_DATA", str(folder), f"there is no measured/{name} in it", fix)
     try:
-        rows, left_out = read(table)
-    except (KeyError, TypeError, ValueError) as error:
-        problem = f"its collectives.csv is no table of measurements ({type(error).__name__}: {error})"
+        return reader(table)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        problem = f"its {name} is no table of measurements ({type(error).__name__}: {error})"
         raise SpecError("XSIM_REFERENCE_DATA", str(folder), problem, fix) from None
-    return rows, left_out
 
 
 def calibrate(rows: Sequence[Row], left_out: Mapping[str, tuple[int, str]]) -> Found:

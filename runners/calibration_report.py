@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose
 from statistics import fmean
-from typing import TypeVar
 
 from runners.calibration import BOUNDS, Costs, Wires
 from runners.measured import LEAST_BYTES, Row
+from runners.report_text import as_table, grouped
 from xsim.spec.protocols import generations
 
-__all__ = ["HOST_TARGET", "NETWORK_TARGET", "Fit", "Found", "grouped", "held_out_parts", "mean_error", "text"]
-
-Key = TypeVar("Key", bound=Hashable)
+__all__ = ["HOST_TARGET", "NETWORK_TARGET", "Fit", "Found", "held_out_parts", "mean_error", "text"]
 
 HOST_TARGET, NETWORK_TARGET = 0.10, 0.20  # mean absolute errors that are asked for
 
@@ -60,14 +57,6 @@ class Found:
     latencies_ps: Mapping[str, int]
     errors: Mapping[Row, float]
     left_out: Mapping[str, tuple[int, str]]
-
-
-def grouped(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
-    """Rows by a key, in order of the keys."""
-    found: defaultdict[Key, list[Row]] = defaultdict(list)
-    for row in rows:
-        found[key(row)].append(row)
-    return {name: found[name] for name in sorted(found, key=str)}
 
 
 def mean_error(found: Found, rows: Iterable[Row]) -> float:
@@ -120,7 +109,7 @@ def _costs(found: Found) -> str:
             for mode, (delay, share) in _modes(costs).items()
         ]
         base = _bounded(costs.base_us, ".2f", [end.base_us for end in BOUNDS], unit=" us")
-        lines += [f"{name}, with a base of {base}:", "", *_table(("", "delay, us", "share"), rows), ""]
+        lines += [f"{name}, with a base of {base}:", "", *as_table(("", "delay, us", "share"), rows), ""]
         if costs.uplinks:
             rates = ", ".join(f"{rate / 1e9:.2f} GB/s for {devices} devices" for devices, rate in costs.uplinks)
             lines += [f"Uplinks of its PCIe tree: {rates}.", ""]
@@ -160,7 +149,7 @@ def _on_one_host(found: Found) -> str:
                 error = mean_error(found, kept)
                 verdict = "" if kinds != "all" or "version" in part else "yes" if error < HOST_TARGET else "no"
                 rows.append((name, part, kinds, len(kept), f"{error:.1%}", verdict))
-    lines += _table(("generation", "held out", "kind", "rows", "mean error", "met"), rows)
+    lines += as_table(("generation", "held out", "kind", "rows", "mean error", "met"), rows)
     lines += [
         "",
         "Below 8 MiB, sources without a version differ from the others by a factor of two on equal machines, so no",
@@ -184,7 +173,7 @@ def _own_fits(found: Found) -> str:
     rows = [_own_fit(source, [fit]) for source, fit in found.own_fits.items()]
     if rows:
         rows.append(_own_fit("all", list(found.own_fits.values())))
-    return "\n".join([*lines, *_table(("source", "fitted", "held out", "mean error"), rows)])
+    return "\n".join([*lines, *as_table(("source", "fitted", "held out", "mean error"), rows)])
 
 
 def _own_fit(name: str, fits: Sequence[Fit]) -> tuple[str, int, int, str]:
@@ -208,7 +197,7 @@ def _series(found: Found) -> str:
         for key, own in groups.items()
     ]
     head = ("source", "kind", "ranks", "rows", "mean error", "lowest", "highest", "read from")
-    return "\n".join(["## Series by series, fitted rows included", "", *_table(head, rows)])
+    return "\n".join(["## Series by series, fitted rows included", "", *as_table(head, rows)])
 
 
 def _over_hosts(found: Found) -> str:
@@ -232,21 +221,14 @@ def _over_hosts(found: Found) -> str:
     held = [row for row in rows if row.held_out_by_size]
     table.append(("all", "", "", len(held), f"{mean_error(found, held):.1%}", *_ends(found, held), ""))
     head = ("network", "kind", "latency", "rows", "mean error", "lowest", "highest", "read from")
-    return "\n".join([*lines, *_table(head, table)])
+    return "\n".join([*lines, *as_table(head, table)])
 
 
 def _left_out(found: Found) -> str:
     rows = [(group, count, why) for group, (count, why) in found.left_out.items()]
-    return "\n".join(["## What does not count", "", *_table(("source", "rows", "why"), rows)])
+    return "\n".join(["## What does not count", "", *as_table(("source", "rows", "why"), rows)])
 
 
 def _ends(found: Found, rows: Iterable[Row]) -> tuple[str, str]:
     errors = [found.errors[row] for row in rows]
     return f"{min(errors):+.0%}", f"{max(errors):+.0%}"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(map(str, row))} |"

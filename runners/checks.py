@@ -1,36 +1,27 @@
-"""What could spoil a long sweep on this machine, one function each; ``runners.doctor`` shows what they find."""
+"""What of this machine could spoil a long sweep, one function each; ``runners.doctor`` shows what they find.
+
+What lies in its results is looked at in ``result_checks``.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import resource
-import shutil
 import socket
-import sqlite3
 import stat
 import sys
-import tempfile
 import time
-import warnings
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from analysis.secrets import shown
-from xsim.errors import SpecError
+__all__ = ["Finding", "environment", "gigabytes", "machine", "network", "ray_starts", "software", "there"]
 
-__all__ = ["Finding", "environment", "machine", "mlflow_store", "network", "places", "ray_starts", "software", "sweeps"]
-
-RUN_BYTES = 60_000  # of a run: its row, its share of the table, what MLflow keeps (20 kB) and its config
-ROOM_RUNS = 10_000
-RAY_BYTES = 1 << 30  # its logs, and objects that do not fit into shared memory
 WORKER_BYTES = 1 << 30  # a worker with a simulation of 1024 ranks
 FILES = 1024  # open at once: Ray's sockets and logs of a dozen workers
-SKEW_S = 60.0
 RAY_S = 60.0
 RAY_PROGRAMS = ("raylet", "gcs_server", "ray::")
 
@@ -74,97 +65,15 @@ def machine() -> Iterator[Finding]:
     cpus, free = len(os.sched_getaffinity(0)), psutil.virtual_memory().available
     fits = max(1, free // WORKER_BYTES)
     few = "" if fits >= cpus else f"num_workers={fits}, or end other programs"
-    yield Finding("memory", "warning" if few else "ok", f"{_bytes(free)} free for {cpus} workers", few)
+    yield Finding("memory", "warning" if few else "ok", f"{gigabytes(free)} free for {cpus} workers", few)
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     low = files != resource.RLIM_INFINITY and files < FILES
     yield Finding("open files", "warning" if low else "ok", f"limit {files}", f"ulimit -n {FILES}" if low else "")
     folder = os.environ.get("NUMBA_CACHE_DIR")
     place = Path(folder) if folder else Path(__file__).parent.parent / "xsim"
-    writable = os.access(_there(place), os.W_OK)
+    writable = os.access(there(place), os.W_OK)
     fix = "" if writable else "set NUMBA_CACHE_DIR to a folder of your own"
     yield Finding("compiled code", "ok" if writable else "warning", f"kept in {folder or '__pycache__'}", fix)
-
-
-def places(out: Path) -> Iterator[Finding]:
-    """Disk: room, files, locks and clock of the folder of all results, and room for Ray's files."""
-    from runners.preflight import check_writable
-
-    try:
-        check_writable(out)
-    except SpecError as error:
-        yield Finding("results", "problem", f"{out}: {error.problem}", error.fix)
-        return
-    there = _there(out)
-    for what, place, need in (
-        ("results", there, ROOM_RUNS * RUN_BYTES),
-        ("Ray's files", Path(tempfile.gettempdir()), 1 << 30),
-    ):
-        free, counts = shutil.disk_usage(place).free, os.statvfs(place)
-        short = free < need or (counts.f_files and counts.f_favail < ROOM_RUNS)
-        text = f"{_bytes(free)} free in {place}"
-        fix = "make room, or choose another disk " + ("by out=" if what == "results" else "by TMPDIR") if short else ""
-        yield Finding(what, "problem" if free < need / 10 else "warning" if short else "ok", text, fix)
-    yield from _disk(there)
-
-
-def sweeps(out: Path) -> Iterator[Finding]:
-    """What lies in the folder of all results: whether it can be read, and who writes there now."""
-    from analysis.stored import RUNS, TABLE, stored
-    from runners.locks import lock
-    from runners.preflight import LOCK
-
-    for folder in sorted(path for path in out.glob("*/") if (path / RUNS).is_dir() or (path / TABLE).is_dir()):
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
-            try:
-                table = stored(folder, ("key", "status"))
-            except SpecError as error:
-                yield Finding(folder.name, "problem", error.problem, error.fix)
-                continue
-        text = f"{0 if table is None else table.num_rows} rows"
-        if (folder / LOCK).is_file():
-            if (held := lock(folder / LOCK, shared=True)) is None:
-                text += f"; {(folder / LOCK).read_text().strip()} writes there now"
-            else:
-                held.close()
-        broken = "; ".join(str(warning.message) for warning in heard)
-        fix = "the same sweep runs them again; delete what is broken" if broken else ""
-        yield Finding(folder.name, "warning" if broken else "ok", f"{text}; {broken}" if broken else text, fix)
-
-
-def mlflow_store(uri: str) -> Iterator[Finding]:
-    """MLflow's versions, and whether its store is whole or answers."""
-    from runners.manifest import version_of
-    from runners.mlflow_database import unfinished
-    from runners.preflight import check_store
-    from runners.settings import sqlite_file
-
-    pair = {name: version_of(name) for name in ("mlflow", "mlflow-skinny")}
-    same = len(set(pair.values())) == 1
-    fix, half = "" if same else "install both in one version", ""
-    yield Finding("mlflow", "ok" if same else "problem", ", ".join(f"{k} {v}" for k, v in pair.items()), fix)
-    try:
-        check_store(uri)
-        database = sqlite_file(uri)
-        if database is None:
-            problem = _answers(uri)
-        elif database.exists():
-            with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=5)) as connection:
-                problem = str(connection.execute("PRAGMA quick_check").fetchone()[0])
-            half = unfinished(database)
-        else:
-            problem = "ok"
-    except SpecError as error:
-        problem, fix = error.problem, error.fix
-    except (OSError, sqlite3.Error) as error:
-        problem = str(error)
-    if problem != "ok":
-        fix = fix or "start the server, or move the file away: python -m runners.export FOLDER makes it anew"
-        yield Finding("MLflow store", "problem", f"{shown(uri)}: {problem}", fix)
-    elif half:
-        yield Finding("MLflow store", "warning", f"{shown(uri)}: {half}", "the next sweep makes it anew")
-    else:
-        yield Finding("MLflow store", "ok", shown(uri))
 
 
 def network(port: int) -> Iterator[Finding]:
@@ -226,8 +135,18 @@ def ray_starts() -> Iterator[Finding]:
         yield Finding("ray", "problem", text, "see its message, and the notes above")
         return
     text = f"{session.workers} worker answered (process {answer}) after {time.monotonic() - started:.1f} s"
-    limit = "" if memory is None else f"; {_bytes(memory[1])} for it"
+    limit = "" if memory is None else f"; {gigabytes(memory[1])} for it"
     yield Finding("ray", "ok", text + limit)
+
+
+def there(path: Path) -> Path:
+    """What there is of ``path``: itself, or the nearest folder above it."""
+    return next(parent for parent in (path, *path.parents) if parent.exists())
+
+
+def gigabytes(count: float) -> str:
+    """``count`` bytes for people."""
+    return f"{count / 1e9:.1f} GB"
 
 
 def _process() -> int:
@@ -240,52 +159,6 @@ def _wrong(pinned: list[tuple[str, str]]) -> Iterator[str]:
     for name, version in pinned:
         if (there := version_of(name)) != version:
             yield f"{name} is {there or 'missing'}, not {version}"
-
-
-def _disk(folder: Path) -> Iterator[Finding]:
-    """Whether locks hold, and whether the disk has our clock."""
-    import fcntl
-
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".xsim-") as probe, Path(probe.name).open() as other:
-        skew_s = abs(os.fstat(probe.fileno()).st_mtime - time.time())
-        try:
-            fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            locks = False
-        except BlockingIOError:
-            locks = True
-        except OSError:
-            locks = False
-    fix = "" if locks else "start one sweep at a time there"
-    yield Finding("locks", "ok" if locks else "warning", "hold" if locks else "this disk has none", fix)
-    if skew_s > SKEW_S:
-        yield Finding(
-            "clock", "warning", f"the disk's differs by {skew_s:.0f} s", "set the clocks; no result depends on it"
-        )
-
-
-def _answers(uri: str) -> str:
-    """``ok``, or why nobody answers at ``uri``."""
-    if uri.startswith(("http:", "https:")):
-        from urllib.parse import urlparse
-
-        place = urlparse(uri)
-        with socket.create_connection(
-            (place.hostname or "", place.port or (443 if place.scheme == "https" else 80)), 5
-        ):
-            return "ok"
-    from sqlalchemy import create_engine, text
-    from sqlalchemy.exc import SQLAlchemyError
-
-    engine = create_engine(uri)
-    try:
-        with engine.connect() as connection:
-            connection.execute(text("select 1"))
-    except SQLAlchemyError as error:
-        return shown(str(error).splitlines()[0])
-    finally:
-        engine.dispose()
-    return "ok"
 
 
 def _beyond_loopback() -> set[int]:
@@ -301,11 +174,3 @@ def _beyond_loopback() -> set[int]:
         except psutil.Error:  # ended meanwhile, or another user's
             continue
     return found
-
-
-def _there(path: Path) -> Path:
-    return next(parent for parent in (path, *path.parents) if parent.exists())
-
-
-def _bytes(count: float) -> str:
-    return f"{count / 1e9:.1f} GB"

@@ -38,16 +38,16 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _findings(out: Path, uri: str | None, port: int, *, quick: bool) -> Iterator[Finding]:
-    from runners import checks
+    from runners import checks, result_checks
     from runners.settings import tracking_uri
 
     yield from checks.software()
     yield from checks.machine()
-    yield from checks.places(out)
-    yield from checks.sweeps(out)
+    yield from result_checks.places(out)
+    yield from result_checks.sweeps(out)
     store = tracking_uri(uri, out)
     if store is not None:
-        yield from checks.mlflow_store(store)
+        yield from result_checks.mlflow_store(store)
     yield from checks.network(port)
     yield from checks.environment()
     if not quick:

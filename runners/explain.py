@@ -44,9 +44,9 @@ def main(argv: Sequence[str]) -> int:
     folder, row = _found(out, given.get("key", ""))
     from dataclasses import replace
 
+    from analysis.titles import title
     from runners.inputs import read
     from runners.options import LABELS
-    from runners.titles import title
     from runners.warm import warm
     from runners.watch import watching
     from xsim.experiment import run

@@ -115,8 +115,10 @@ def _begins(first: str, keys: tuple[str, ...]) -> bool:
 
 
 def _text(key: str, path: Path) -> str:
-    if not path.is_file():
-        raise SpecError(key, str(path), "there is no such file", "write the path of one")
+    if not path.is_file():  # a pipe would keep the reader waiting, and a device may have no end
+        problem = "it is no regular file" if path.exists() else "there is no such file"
+        problem = "it is a folder" if path.is_dir() else problem
+        raise SpecError(key, str(path), problem, "write the path of one")
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:

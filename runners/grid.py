@@ -176,8 +176,8 @@ def expand(grid: Grid) -> tuple[Choice, ...]:
     points = [*(point for point in product if not _excluded(point, grid.exclude)), *grid.include]
     distinct = {repr(sorted(point.items())): point for point in points}
     if not distinct:
-        fix = "name a grid (+grid=NAME), give a key several values, or exclude less"
-        raise SpecError("grid", _sizes(grid), "it has no points", fix)
+        fix = "exclude less" if factors else "start a single experiment with runners.run"
+        raise SpecError("grid", _sizes(grid), "it has no points", f"name a grid (+grid=NAME), vary a key, or {fix}")
     return tuple(distinct.values())
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
+from analysis.titles import row_title
 from runners.mlflow_database import build, is_usable, put_aside
 from runners.options import LABELS
 from runners.settings import sqlite_file
-from runners.titles import title
 from xsim.metrics import COLUMNS
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENVIRONMENT",
+    "end_sweep",
     "experiment_of",
     "is_of",
     "log_run",
@@ -44,6 +45,9 @@ __all__ = [
 CONFIG = "config.json"  # the artifact of a run
 TAG_LIMIT = 5000  # MLflow cuts longer tags silently
 PARAM_LIMIT = 250  # of a text that is to be compared with others in a column
+PART = "xsim.part."  # begins a tag of a parent run: how that part of the sweep ended
+ENDS = ("KILLED", "FAILED", "FINISHED")  # the worst first
+SETTLED_S = 2.0  # longer than a store takes to make a run that was asked for
 ANSWERS = ("ok", "does_not_fit", "invalid")  # the other states are failures
 
 ENVIRONMENT = {
@@ -92,9 +96,16 @@ def experiment_of(client: MlflowClient, name: str, uri: str) -> str:
             client.restore_experiment(there)
         return there
     database = sqlite_file(uri)
-    made: str = client.create_experiment(
-        name, artifact_location=None if database is None else (_artifacts(database) / name).as_uri()
-    )
+    place = None if database is None else (_artifacts(database) / name).as_uri()
+    from mlflow.exceptions import MlflowException
+
+    try:
+        made: str = client.create_experiment(name, artifact_location=place)
+    except MlflowException:
+        found = client.get_experiment_by_name(name)
+        if found is None:
+            raise
+        made = found.experiment_id  # another sweep was faster
     return made
 
 
@@ -130,17 +141,44 @@ def writes(run: Run) -> bool:
     return number.isdigit() and int(number) != os.getpid() and process(int(number)) == writer
 
 
-def sweep_run(client: MlflowClient, experiment: str, sweep: str, *, name: str, code: str, folder: Path) -> str:
-    """Id of the parent run of a sweep, RUNNING; that of an earlier start is continued."""
-    for found in runs_of(client, experiment, f"tags.`xsim.sweep` = '{sweep}'"):
-        run_id: str = found.info.run_id
-        client.update_run(run_id, status="RUNNING")
-        for tag, value in _written_by(folder).items():
-            client.set_tag(run_id, tag, value)
-        return run_id
+def sweep_run(
+    client: MlflowClient, experiment: str, sweep: str, *, name: str, code: str, folder: Path, part: str = ""
+) -> str:
+    """Id of the parent run of a sweep, RUNNING; that of an earlier start, or of another ``part``, is continued.
+
+    Parts that start at once make one each before they see that of another. None looks again sooner than all of these
+    are there; then everybody takes the oldest.
+    """
     tags = {"xsim.sweep": sweep, "xsim.code": code, **_written_by(folder)}
-    created: str = client.create_run(experiment, run_name=name, tags=tags).info.run_id
-    return created
+    run_id = _oldest(client, experiment, sweep)
+    if not run_id:
+        run_id = made = str(client.create_run(experiment, run_name=name, tags=tags).info.run_id)
+        if part:
+            time.sleep(SETTLED_S)
+            run_id = _oldest(client, experiment, sweep)
+            if run_id != made:
+                client.delete_run(made)
+    client.update_run(run_id, status="RUNNING")
+    for tag, value in {**_written_by(folder), **({PART + part: "RUNNING"} if part else {})}.items():
+        client.set_tag(run_id, tag, value)
+    return run_id
+
+
+def end_sweep(client: MlflowClient, run_id: str, status: str, part: str = "") -> None:
+    """End the parent run with ``status``; of a sweep in parts when the last has ended, and as the worst of them did."""
+    states = {status}
+    if part:
+        client.set_tag(run_id, PART + part, status)
+        tags = client.get_run(run_id).data.tags
+        states = {value for tag, value in tags.items() if tag.startswith(PART)}
+    if "RUNNING" not in states:
+        client.set_terminated(run_id, next(each for each in ENDS if each in states))
+
+
+def _oldest(client: MlflowClient, experiment: str, sweep: str) -> str:
+    """The first of the parent runs of ``sweep``; empty if there is none."""
+    found = runs_of(client, experiment, f"tags.`xsim.sweep` = '{sweep}'")
+    return min(((run.info.start_time, str(run.info.run_id)) for run in found), default=(0, ""))[1]
 
 
 def log_run(client: MlflowClient, experiment: str, parent: str, row: Row, folder: Path) -> None:
@@ -160,7 +198,7 @@ def log_run(client: MlflowClient, experiment: str, parent: str, row: Row, folder
     }
     if unranked := [name for name in FIGURES if isinstance(value := row[name], float) and not math.isfinite(value)]:
         tags["xsim.not_finite"] = ", ".join(unranked)
-    run = client.create_run(experiment, start_time=started_ms, tags=tags, run_name=_title(row))
+    run = client.create_run(experiment, start_time=started_ms, tags=tags, run_name=row_title(row))
     run_id = run.info.run_id
     metrics = [Metric(name, value, now_ms, 0) for name, value in _figures(row)]
     params = [
@@ -208,13 +246,6 @@ def _keep(client: MlflowClient, run: Run, config: str) -> None:
         (folder / CONFIG).write_text(config)
     else:
         client.log_text(run.info.run_id, config, CONFIG)
-
-
-def _title(row: Row) -> str:
-    labels = {label: None if row[label] is None else str(row[label]) for label in LABELS}
-    batch = None if row["batch"] is None else int(str(row["batch"]))  # absent of a contradiction
-    seed = int(str(row["seed"]))
-    return title(labels, str(row["point"]), batch=batch, seed=seed, sound=row["status"] != "invalid")
 
 
 def _artifacts(database: Path) -> Path:

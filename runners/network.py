@@ -102,6 +102,7 @@ def _replayed(options: Options) -> tuple[Graph, FlowList, Times, float]:
     if isinstance(options.model, Settings):
         with named(options.flows.name):
             packets = _with_ways(as_packets(flows, there, back), wires, there, options.model)
+        _check_order(options.model, flows)
         _check_completion(options.model, flows)
         started_s += warm_packets(options.model)
         found = _packet_by_packet(options.model, wires, packets)
@@ -124,6 +125,18 @@ def _with_ways(packets: Flows, wires: Wires, hashed: Paths, settings: Settings) 
         return packets
     found = path_sets(wires.graph, hashed, packets.dst, wires.nvswitches, sample)
     return replace(packets, ways=found.sets, ways_of=found.of_flow)
+
+
+def _check_order(settings: Settings, flows: FlowList) -> None:
+    """Refuse an order of classes, which nobody sets but on purpose, where there is one."""
+    from xsim.sim.packets.unused import check_used
+
+    if settings.class_order == "strict" and len(flows):
+        classes = tuple(np.unique(flows.classes).tolist())
+        try:
+            check_used(replace(settings, classes=classes), {"class_order": settings.class_order})
+        except SpecError as error:
+            raise error.under("network") from None
 
 
 def _check_completion(settings: Settings, flows: FlowList) -> None:

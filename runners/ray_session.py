@@ -25,6 +25,7 @@ UNKNOWN_BYTES = 1 << 60  # of a host that has told Ray nothing of its memory: no
 SERVERS = ("raylet", "gcs_server")
 PREFIX = "xsim-ray-"
 OWNER = "owner"  # locked while the process lives that the folder belongs to
+MODE = "RAY_AUTH_MODE"  # whether Ray asks for a token
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -79,11 +80,38 @@ def ray_session(address: str, workers: int | None, *, ship: bool = False) -> Ite
     os.environ.update(QUIET)
     import ray
 
-    with _folder() as folder, contextlib.closing(Beside()) as beside:
+    with _folder() as folder, _mode_kept(), contextlib.closing(Beside()) as beside:
         try:
-            yield beside(lambda: _started(address, workers, folder, ship=ship))
+            yield beside(lambda: _started(address, workers, folder, ship=ship), "Ray's start")
         finally:
-            beside(ray.shutdown)
+            beside(ray.shutdown, "Ray's end")
+
+
+@contextlib.contextmanager
+def _mode_kept() -> Iterator[None]:
+    """Within, Ray may begin to ask for a token, as it does when it starts one of its own; afterwards it is as before.
+
+    It says so to the whole process and for good. A cluster without a token, joined later, could not ask its driver
+    about its actors any more, and would end them all.
+    """
+    before = os.environ.get(MODE)
+    try:
+        yield
+    finally:
+        if os.environ.get(MODE) != before:
+            os.environ.pop(MODE, None)
+            if before is not None:
+                os.environ[MODE] = before
+            _forget_token()
+
+
+def _forget_token() -> None:
+    """What Ray has read of the environment and of its files counts no more."""
+    from ray import _raylet
+
+    internals: Any = _raylet
+    internals.Config.initialize("")
+    internals.AuthenticationTokenLoader.instance().reset_cache()
 
 
 @contextlib.contextmanager

@@ -157,8 +157,9 @@ def _settings(given: Mapping[str, str], payload_bytes: int, header_bytes: int, s
         found: Settings = filled(Settings, "network", PACKET, options, fixed)
     except SpecError as error:
         raise SpecError(_SET_BY.get(error.field, error.field), error.value, error.problem, error.fix) from None
+    known = {name: value for name, value in options.items() if name != "class_order"}  # flows say of which classes
     try:
-        check_used(found, options if ecn is None else {**options, "ecn": ecn})
+        check_used(found, known if ecn is None else {**known, "ecn": ecn})
     except SpecError as error:
         raise error.under("network") from None
     return found

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from analysis.titles import title
 from runners import options
 from runners.cli import Setting
 from runners.compose import Composer, Plain
 from runners.grid import Choice
 from runners.inputs import INPUT_KEYS, canonical, code_hash, key_of, read
-from runners.titles import title
 from runners.user_files import with_texts
 from xsim.errors import SpecError
 

@@ -57,8 +57,8 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     check_writable(store.folder)
     experiment = read(point.config).experiment()
     warm(experiment.network)
-    with watching(experiment.network) as network:
-        result, outcome = attempted(lambda: replace(experiment, network=network))
+    with watching(experiment.network, experiment.iterations) as network:
+        result, outcome = attempted(lambda: replace(experiment, network=network), network.begins)
     if result is None:
         tell(f"error: {outcome['reason']}")
         if outcome["status"] in ("invalid", "does_not_fit"):

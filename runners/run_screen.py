@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from analysis.screen import decimals, print_table
-from xsim.fallbacks import fallbacks
 from xsim.metrics import COLUMNS
 from xsim.spec.cluster import ClusterSpec, rank_devices
 from xsim.tables import ranges
@@ -47,6 +46,8 @@ def explain(experiment: Experiment, result: Result) -> None:
     _print_places(experiment, result, places)
     print()
     shown = {"training_time_s", *(f"{cause}_time{part}_s" for cause in causes for part in ("", "_max"))}
+    if row["iterations"] == 1:
+        shown |= {column.name for column in COLUMNS if column.name.startswith(("iterations", "training_time_"))}
     rest = [c for c in COLUMNS if c.name in row and c.name not in shown and c.kind != "text"]
     figures = [[column.name, figure(column, row[column.name]), column.doc] for column in rest]
     print_table(["figure", "value", "meaning"], figures, numbers=["value"])
@@ -57,7 +58,7 @@ def explain(experiment: Experiment, result: Result) -> None:
     print(
         f"Devices: {row['ranks']} used, {row['unused_devices']} of the cluster unused{unused(scenario.cluster, ranks)}"
     )
-    for text in fallbacks(scenario, ranks, result.collectives):
+    for text in result.stand_ins:
         print(f"Stand-in: {text}")
 
 

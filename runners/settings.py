@@ -71,7 +71,8 @@ class Settings:
         if self.num_workers is not None and self.num_workers < 1:
             raise SpecError("num_workers", self.num_workers, "nothing would run", "write 1 or more, or null")
         if self.timeout_s is not None and not 0 < self.timeout_s < math.inf:
-            raise SpecError("timeout_s", self.timeout_s, "it is no positive time", "write seconds, or null")
+            problem = "it never comes" if self.timeout_s == math.inf else "it is no positive time"
+            raise SpecError("timeout_s", self.timeout_s, problem, "write seconds, or null for no limit")
         if self.retries < 0:
             raise SpecError("retries", self.retries, "it is negative", "write 0 or more")
         if self.max_failures is not None and self.max_failures < 1:
@@ -90,7 +91,7 @@ class Settings:
             out=out,
             num_workers=None if config["num_workers"] is None else _typed(config, "num_workers", int),
             timeout_s=_seconds(config, "timeout_s"),
-            retries=_typed(config, "retries", int),
+            retries=_retries(config),
             retry_failed=retry == "failed",
             force=_typed(config, "force", bool),
             only=_beginnings(config["only"]),
@@ -221,6 +222,12 @@ def _seconds(config: Mapping[str, object], key: str) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise SpecError(key, value, f"its type is {type(value).__name__}", "write a number, or null")
     return float(value)
+
+
+def _retries(config: Mapping[str, object]) -> int:
+    if config["retries"] is None:
+        raise SpecError("retries", None, "it says not how often", "write 0 for never, or a whole number")
+    return _typed(config, "retries", int)
 
 
 def _budget(text: object) -> float | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TypeVar, cast
 
-from analysis.command import Stopped
+from analysis.command import Stopped, tell
 
 __all__ = ["Beside", "Stop", "stoppable"]
 
@@ -83,8 +83,11 @@ class Beside:
         """End the thread, and with it what was started there and still runs."""
         self._closed = True
 
-    def __call__(self, work: Callable[[], T]) -> T:
-        """What ``work`` returns or raises, unless a signal came: then what its handler raises."""
+    def __call__(self, work: Callable[[], T], what: str = "work") -> T:
+        """What ``work`` returns or raises, unless a signal came: then what its handler raises.
+
+        Who sent that is told at once that it was heard, and that ``what`` has to end first.
+        """
         outcome: list[_Outcome] = []
         before = {number: signal.getsignal(number) for number in SIGNALS}
 
@@ -102,6 +105,7 @@ class Beside:
             if not any(other is outcome for _, other in self._asked):
                 raise
             stopped = error
+            tell(f"stopping: {what} cannot be broken off and takes some seconds; Ctrl-C again ends at once")
             await_outcome()
         if stopped is not None:
             raise stopped

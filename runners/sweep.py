@@ -96,16 +96,17 @@ def _run_claimed(plan: Plan, argv: Sequence[str], brake: Brake) -> tuple[int, st
         missing = _with_tables(plan, store, wanted, known, missing)
     due = {point.key for point in missing}
     there = [point for point in plan.points if point.key in known and point.key not in due]
-    _announce(plan, store, len(there), str(asked["code"]))
-    store.begin(asked, shared=shard is not None)
     before = Counter(known[point.key] for point in wanted if point.key in known and point.key not in due)
-    with _tracker(plan, store, there, to_run=len(missing), code=str(asked["code"])) as tracker:
+    _announce(plan, store, len(wanted), before.total(), str(asked["code"]))
+    store.begin(asked, shared=shard is not None)
+    with _tracker(plan, store, there, to_run=len(missing), asked=asked) as tracker:
         cause = Running(plan, store, len(wanted), before, history.durations, tracker, brake).run(missing)
         rows = store.rows(plan.points)
-        states = Counter(rows["status"].to_pylist())
+        states = _states(rows, wanted)
         failed = any(status in FAILURES for status in states)
         if tracker is not None:
-            tracker.status = "KILLED" if cause else "FAILED" if failed else "FINISHED"
+            well = not any(status in FAILURES for status in rows["status"].to_pylist())
+            tracker.status = "KILLED" if cause else "FINISHED" if well else "FAILED"
             tracker.hurry = cause == "interrupted"
         if shard is None:
             _report(store, rows)
@@ -118,11 +119,12 @@ def _run_claimed(plan: Plan, argv: Sequence[str], brake: Brake) -> tuple[int, st
         rest = "" if len(rows) == len(plan.points) else f" of {len(plan.points)}"
         print(f"Copy:    {shown(plan.settings.copy_to)} ({counted(len(rows), 'row')}{rest}: the points asked for)")
     if cause:
-        tell(f"{cause}: {len(rows)} of {len(plan.points)} are done; the same command runs the rest")
+        tell(f"{cause}: {states.total()} of {_asked(plan, len(wanted))} are done; the same command runs the rest")
     elif shard is not None:
         tell("when all parts are done, the same command without shard= compares them")
     states_text = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
-    summary = f"{plan.name}: {len(rows)} of {len(plan.points)} done{f' ({states_text})' if states_text else ''}"
+    done = f"{states.total()} of {_asked(plan, len(wanted))} done"
+    summary = f"{plan.name}: {done}{f' ({states_text})' if states_text else ''}"
     return (int(failed) if not cause or brake.failed else INTERRUPTED), summary
 
 
@@ -141,31 +143,46 @@ def _with_tables(
     return [replace(point, config={**point.config, **asked}) for point in wanted if point.key in due]
 
 
-def _announce(plan: Plan, store: Store, there: int, code: str) -> None:
+def _states(rows: pa.Table, points: Sequence[Point]) -> Counter[str]:
+    """How many of ``points`` have a row with which status."""
+    keys = {point.key for point in points}
+    return Counter(row["status"] for row in rows.select(["key", "status"]).to_pylist() if row["key"] in keys)
+
+
+def _asked(plan: Plan, wanted: int) -> str:
+    """How many points were asked for, and that they are not all, if ``only`` names some."""
+    return f"{wanted} asked for" if plan.settings.only else str(wanted)
+
+
+def _announce(plan: Plan, store: Store, wanted: int, there: int, code: str) -> None:
     """How many points are to run, and why perhaps more than expected."""
-    text = f"{plan.name}: {counted(len(plan.points), 'point')}, {there} already there"
+    asked = f", {_asked(plan, wanted)}" if plan.settings.only else ""
+    text = f"{plan.name}: {counted(len(plan.points), 'point')}{asked}, {there} already there"
     if older := store.older(code):
-        cause = "the simulator's code has changed since: " if there < len(plan.points) else ""
+        cause = "the simulator's code has changed since: " if there < wanted else ""
         text += f"; {cause}{counted(older, 'row')} of an earlier version hidden"
     tell(text)
 
 
 @contextmanager
-def _tracker(plan: Plan, store: Store, there: Sequence[Point], to_run: int, code: str) -> Iterator[Tracker | None]:
+def _tracker(
+    plan: Plan, store: Store, there: Sequence[Point], to_run: int, asked: Mapping[str, object]
+) -> Iterator[Tracker | None]:
     """Where rows are logged; those that an interrupted sweep left unlogged come last.
+
+    All parts of a sweep are one in MLflow: what was ``asked`` for names it.
 
     Parts of a sweep, which may run on other hosts, leave a file of all results to the sweep that compares them.
     """
-    from runners.manifest import sweep_of
     from runners.settings import default_uri
     from runners.track import Tracker, tracked
 
-    uri = plan.settings.tracking_uri
-    if uri is None or (plan.settings.shard is not None and uri == default_uri(plan.settings.out)):
+    uri, shard = plan.settings.tracking_uri, plan.settings.shard
+    if uri is None or (shard is not None and uri == default_uri(plan.settings.out)):
         yield None
         return
-    sweep = sweep_of(point.key for point in plan.points)
-    tracker = Tracker(uri=uri, grid=plan.name, sweep=sweep, folder=store.folder, code=code)
+    sweep, code, part = str(asked["sweep"]), str(asked["code"]), "" if shard is None else shard.name
+    tracker = Tracker(uri=uri, grid=plan.name, sweep=sweep, folder=store.folder, code=code, part=part)
     logged = tracked(store.folder, uri)
     untracked = [point.key for point in there if point.key not in logged]
     with closing(tracker):

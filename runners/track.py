@@ -20,7 +20,17 @@ from typing import TYPE_CHECKING
 from analysis.secrets import shown
 from analysis.stored import read_json
 from runners.mlflow_database import is_usable
-from runners.mlflow_runs import experiment_of, is_of, log_run, open_client, origin, runs_of, sweep_run, writes
+from runners.mlflow_runs import (
+    end_sweep,
+    experiment_of,
+    is_of,
+    log_run,
+    open_client,
+    origin,
+    runs_of,
+    sweep_run,
+    writes,
+)
 from runners.settings import default_uri, sqlite_file
 
 if TYPE_CHECKING:
@@ -55,6 +65,7 @@ class Tracker:
         sweep: Identity of the sweep; its parent run carries it as a tag.
         folder: Of the tables, which the caller holds; the journal lies there.
         code: Hash of the simulator.
+        part: Of the sweep, which others log beside; empty: all of it.
         status: How the sweep ended: FINISHED, FAILED or KILLED.
         doubts: Whether the store is asked about every run, whatever the journal says.
         hurry: Leave what is not logged yet to the next start: somebody wants the process to end.
@@ -67,6 +78,7 @@ class Tracker:
     sweep: str
     folder: Path
     code: str
+    part: str = ""
     status: str = "FAILED"
     doubts: bool = False
     hurry: bool = False
@@ -126,17 +138,20 @@ class Tracker:
         try:
             self._end_stale(client, experiment)
             name = f"sweep {self.grid}"
-            parent = sweep_run(client, experiment, self.sweep, name=name, code=self.code, folder=self.folder)
+            parent = sweep_run(
+                client, experiment, self.sweep, name=name, code=self.code, folder=self.folder, part=self.part
+            )
             cut_short = False
             for row in itertools.chain(iter(self._rows.get, None), self._stored()):
                 if cut_short := self.hurry:
                     break
                 self._log(client, experiment, parent, row)
-            client.set_terminated(parent, self.status)
+            end_sweep(client, parent, self.status, self.part)
         except BaseException:
             self._write_journal(working=True)
             raise
-        self._write_journal(working=self._doubtful and cut_short)  # what has not been looked for may be there
+        doubts = self._doubtful and cut_short  # what has not been looked for may be there
+        self._write_journal(working=doubts or bool(self.part))  # and this journal hides those of other parts
 
     def _log(self, client: MlflowClient, experiment: str, parent: str, row: Row) -> None:
         """The run of ``row``, in place of those that are not or only half of it."""

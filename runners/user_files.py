@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from runners import options
+from runners.profiles import profile_text
 from runners.reach import check_reach
 from runners.resolvers import refuse_code, refuse_resolvers
 from xsim import families
@@ -58,8 +59,8 @@ def _with_text(group: str, node: dict[str, object]) -> dict[str, object]:
     if node["text"]:
         raise SpecError(f"{group}.text", node["text"], f"{field} says where it stands", "write one of the two")
     try:
-        data = _read(field, path)
-        return node | {"path": "", "text": data.decode()}
+        text = profile_text(field, path, _read) if group == "compute" else _read(field, path).decode()
+        return node | {"path": "", "text": text}
     except UnicodeDecodeError as error:
         problem = f"it is no text: {error.reason} at byte {error.start}"
         raise SpecError(field, str(path), problem, "save it as UTF-8") from None

@@ -76,8 +76,9 @@ def test_the_wheel_is_whole(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(unpacked)
-    shipped = {path.relative_to(unpacked) for path in unpacked.rglob("*.yaml")}
-    assert shipped == {path.relative_to(ROOT) for p in PACKAGES for path in (ROOT / p).rglob("*.yaml")}
+    for kind in ("*.yaml", "*.csv"):
+        shipped = {path.relative_to(unpacked) for path in unpacked.rglob(kind)}
+        assert shipped == {path.relative_to(ROOT) for p in PACKAGES for path in (ROOT / p).rglob(kind)}
     assert list(unpacked.glob("*.dist-info/entry_points.txt"))
     points = run("-m", "runners.sweep", "+grid=hetero_llama", "dry_run=true", folder=unpacked)
     assert points.returncode == 0, points.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -103,6 +104,18 @@ def test_network_commands_replay_the_files_shown(command: str, tmp_path: Path) -
     assert (tmp_path / "ring.csv").exists() == ("out=" in command)
 
 
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.validate" in c])
+def test_validate_commands_find_their_rows(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XSIM_REFERENCE_DATA", raising=False)
+    shutil.copy(ROOT / "runners" / "published" / "training_runs.csv", tmp_path / "runs.csv")
+
+    done = run([sys.executable, *shlex.split(command)[1:], "dry_run=true"], tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "vtrain_multi_0003" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["runs.csv"]
+
+
 def test_the_python_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = [block for kind, block in BLOCKS if kind == "python"]
     monkeypatch.chdir(ROOT)
@@ -142,7 +155,7 @@ def test_inline_code_stays_on_its_line() -> None:
 
 
 def test_the_variable_that_a_calibration_reads_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (words,) = re.findall(r"`(python -m runners\.calibrate [^`]*)`", README)
+    words, _ = re.findall(r"`(python -m runners\.calibrate [^`]*)`", README)
     monkeypatch.delenv("XSIM_REFERENCE_DATA", raising=False)
 
     done = run([sys.executable, *shlex.split(words)[1:]], tmp_path)
@@ -153,7 +166,7 @@ def test_the_variable_that_a_calibration_reads_is_named(monkeypatch: pytest.Monk
 
 
 def test_every_kind_of_command_is_covered() -> None:
-    modules = ("sweep", "run", "schedule", "network", "compare", "explain", "layer_collectives")
+    modules = ("sweep", "run", "schedule", "network", "compare", "explain", "layer_collectives", "validate")
     runners = (f"python -m runners.{name}" for name in modules)
     tables = ("best", "compare", "estimates", "layerwise", "queues", "scaling")
     readers = (f"python -m analysis.{name}" for name in tables)

@@ -49,6 +49,7 @@ FAMILIES: Mapping[str, str] = {
     "topology": "xsim.fabric.topology",
     "network": "xsim.sim.network",
     "background": "xsim.sim.background",
+    "noise": "xsim.plan.noise",
     "estimate": "xsim.estimate",
 }
 
@@ -65,6 +66,7 @@ _CONTRACTS: Mapping[str, str] = {
     "topology": "xsim.fabric.fabric:Topology",
     "network": "xsim.sim.contracts:NetworkBackend",
     "background": "xsim.sim.contracts:Background",
+    "noise": "xsim.plan.contracts:Noise",
     "estimate": "xsim.plan.contracts:Estimator",
     "congestion": "xsim.sim.contracts:CongestionControl",
 }

@@ -15,6 +15,7 @@ import numpy as np
 
 from xsim.account import OPERATORS, Account
 from xsim.fabric.fabric import Fabric
+from xsim.iterations import Iterations
 from xsim.optimality import Optimality
 from xsim.plan.memory import Verdict
 from xsim.sim.contracts import FlowTimes, NetworkStats
@@ -125,6 +126,14 @@ class Metrics:
     )
     usd_per_iteration: float = _of("USD", "hourly prices of these devices for the training time")
     energy_j: float = _of("J", "full power while computing or updating, idle power while communicating or waiting")
+    iterations: int = _of("1", "how many were simulated; all other figures are those of the one with the median time")
+    training_time_mean_s: float = _of("s", "mean of the iterations")
+    training_time_mean_low_s: float = _of(
+        "s", "lower end of the 95 % confidence interval of that mean (Student's t); of one iteration, that one"
+    )
+    training_time_mean_high_s: float = _of("s", "its upper end")
+    training_time_p50_s: float = _of("s", "median of the iterations (nearest rank)")
+    training_time_p99_s: float = _of("s", "time that 99 % of the iterations do not exceed (nearest rank)")
     estimate_time_s: float | None = _of("s", "the iteration as the chosen estimate has it; absent without one")
     estimate_error: float | None = _of("1", "the same over the training time, less 1; below 0 where it is too short")
 
@@ -170,6 +179,8 @@ def _told(part: str) -> str:
         return (
             "hand-overs at pipeline boundaries that nothing hides, all of what is waited for sent; part of the bubble"
         )
+    if part == "stall":
+        return "stalls, standing still for reasons of the rank's own; part of compute"
     kind, found, _ = part.partition("_comm")
     return f"tensor-parallel collectives of {kind} operators" if found else f"{kind} operators"
 
@@ -199,9 +210,10 @@ def measure(
     exchanges: Optimality,
     memory: Verdict,
     stand_ins: Sequence[str] = (),
+    iterations: Iterations | None = None,
     estimate_ps: int | None = None,
 ) -> Metrics:
-    """All figures of one iteration.
+    """All figures of one iteration, and how long it and others took.
 
     Args:
         scenario: The question; its cluster gives prices, powers and peaks of the ranks in ``account``.
@@ -211,6 +223,7 @@ def measure(
         exchanges: How near hand-overs and gradient syncs come to the best possible.
         memory: What the ranks of the deployment need.
         stand_ins: Sentences of ``xsim.fallbacks``.
+        iterations: All of the run, this one included; None: it is the only one.
         estimate_ps: What another tool says that the iteration takes; absent if none was asked.
     """
     devices = [rank_devices(scenario.cluster)[rank] for rank in account.ranks.tolist()]
@@ -240,9 +253,22 @@ def measure(
         tco_usd_per_gpu_hour=capex_usd / (len(devices) * hours),
         usd_per_iteration=sum(device.price_usd_per_hour for device in devices) * hours,
         energy_j=_energy_j(account, devices),
+        **_times(iterations or Iterations((account.makespan_ps,))),
         estimate_time_s=None if estimate_ps is None else estimate_ps / PS_PER_S,
         estimate_error=None if estimate_ps is None else estimate_ps / account.makespan_ps - 1,
     )
+
+
+def _times(iterations: Iterations) -> dict[str, Any]:
+    mean_s, half_s = iterations.mean_s, iterations.half_width_s
+    return {
+        "iterations": len(iterations.times_ps),
+        "training_time_mean_s": mean_s,
+        "training_time_mean_low_s": mean_s - half_s,
+        "training_time_mean_high_s": mean_s + half_s,
+        "training_time_p50_s": iterations.percentile_s(50),
+        "training_time_p99_s": iterations.percentile_s(99),
+    }
 
 
 def _mean_s(times_ps: Ints) -> list[float]:

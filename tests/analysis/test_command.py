@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,23 @@ def test_a_reader_that_leaves_is_no_traceback(tmp_path: Path) -> None:
 
     assert done.returncode == 141
     assert (tmp_path / "mark").read_text() == "done"
+
+
+def test_a_warning_is_a_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a command that is its process; who calls one gets Python's own warning."""
+
+    def main(argv: Sequence[str]) -> int:
+        warnings.warn("one file\n  is left out", stacklevel=1)
+        warnings.warn("one file is left out", stacklevel=1)  # by another reader
+        return len(argv)
+
+    monkeypatch.setattr(sys, "argv", ["it", "a", "b"])
+    assert exits(main)() == 2
+    assert capsys.readouterr().err == "warning: one file is left out\n"
+
+    with pytest.warns(UserWarning, match="is left out"):
+        assert exits(main)(["a"]) == 1
+    assert capsys.readouterr().err == ""
 
 
 def test_without_words_the_process_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

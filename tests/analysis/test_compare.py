@@ -12,6 +12,7 @@ from analysis.cases import CASE_COLUMNS, Failure, compare, failures
 from analysis.compare import main, show
 from analysis.plots import save_bars
 from analysis.screen import MANY, fits, print_table
+from analysis.titles import USUAL
 
 
 def table(*rows: Mapping[str, object]) -> pa.Table:
@@ -117,17 +118,18 @@ def test_failures_are_grouped() -> None:
     found = failures(table(bad, bad | {"cluster": "b"}, {"status": "timeout", "reason": "late"}, {}))
 
     assert found == [
-        Failure("failed", "ValueError: x", 2, "same/same/same/same/same/same"),
-        Failure("timeout", "late", 1, "same/same/same/same/same/same"),
+        Failure("failed", "ValueError: x", 2, "/".join(["same"] * 12 + ["s0"])),
+        Failure("timeout", "late", 1, "/".join(["same"] * 12 + ["s0"])),
     ]
 
 
-def test_a_failure_is_named_by_every_choice_that_varies() -> None:
-    rows = [{"collective": name, "status": "failed", "reason": name} for name in ("ring", "tree")]
+def test_a_failure_is_named_as_points_are() -> None:
+    usual: dict[str, object] = {**USUAL, "status": "failed", "seed": 3}
+    rows = [usual | {"collective": name, "reason": name} for name in ("ring", "tree")]
 
     examples = [failure.example for failure in failures(table(*rows))]
 
-    assert examples == [f"same/same/same/same/{name}/same/same" for name in ("ring", "tree")]
+    assert examples == ["same/same/same/same/same/same/same/s3", "same/same/same/same/same/tree/same/same/s3"]
 
 
 def test_nothing_to_compare_is_fine() -> None:
@@ -135,7 +137,7 @@ def test_nothing_to_compare_is_fine() -> None:
 
     show(table({"status": "failed", "reason": "x"}), file=out)
 
-    assert out.getvalue() == "1 x failed: x (first: same/same/same/same/same/same)\n"
+    assert out.getvalue() == f"1 x failed: x (first: {'same/' * 12}s0)\n"
 
 
 def test_nothing_at_all_is_fine() -> None:

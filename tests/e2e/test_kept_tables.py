@@ -14,7 +14,7 @@ from runners import pool, run, sweep
 from runners.options import TABLES
 from runners.points import Point
 from runners.pool import Finished, Limits
-from runners.worker import simulate
+from tests.runners.in_process import in_process
 
 GRID = ["network=analytic", "reshard=lcm,hetauto", "tracking=none"]
 
@@ -24,13 +24,12 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many points each sweep ran; there is no Ray, and no figure."""
     counts: list[int] = []
 
-    def in_process(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
+    def counted(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
         counts.append(len(points))
-        for point in points:
-            yield Finished(point, simulate(point.config), 0, 1)
+        return in_process(points, limits)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pool, "finished", in_process)
+    monkeypatch.setattr(pool, "finished", counted)
     monkeypatch.setattr("analysis.compare.draw", lambda *_: None)  # figures are tested elsewhere
     return counts
 

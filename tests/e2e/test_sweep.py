@@ -20,16 +20,9 @@ from runners.points import Point
 from runners.pool import Finished, Limits
 from runners.store import VOLATILE, Store
 from runners.track import Tracker
-from runners.worker import simulate
+from tests.runners.in_process import in_process
 
 GRID = ["network=analytic", "reshard=lcm,hetauto"]
-
-
-def in_process(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
-    """The pool without Ray."""
-    for point in points:
-        yield Finished(point, simulate(point.config), 0, 1)
-        yield None
 
 
 def forbidden(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:

@@ -10,11 +10,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from xsim.fabric.transfers import TransferGraph, concatenate
-from xsim.plan.workload import Action, Body, Collect, Compute, Fetch, Move, Program, Ready, Sync, Workload
+from xsim.plan.draw import Stall
+from xsim.plan.stalls import stalled
+from xsim.plan.workload import Action, Body, Collect, Compute, Fetch, Move, Program, Ready, Step, Sync, Workload
 from xsim.sim.timeline import Timeline
 from xsim.spec.deployment import DeviceGroup
-
-Step = Compute | Collect | Ready
 
 
 def graph(*parties: Iterable[int]) -> TransferGraph:
@@ -115,7 +115,7 @@ class Toy:
         return now
 
     def _act(self, index: int, number: int, action: Action, start: int) -> int:
-        body = self.workload.programs[index].bodies[action.kind, action.chunk]
+        body = self.workload.programs[index].body(action)
         graphs = [step.graph for step in body.steps if isinstance(step, Collect)]
         walked = self.pace.walked.get((index, number))
         alone = tuple(self.pace.collect_ps.get(id(each), self.pace.default_ps) for each in graphs)
@@ -236,6 +236,10 @@ def cases(draw: st.DrawFn) -> tuple[Workload, Timeline]:
         for member in each.programs if each.does == "sum" else ():
             programs[member] = _announcing(programs[member], number, draw(st.integers(0, 3)))
     workload = Workload(tuple(programs), pipeline(programs), syncs, serial_sync=draw(st.booleans()))
+    if draw(st.sampled_from((False, False, True))):
+        times = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), max_size=2).map(sorted)
+        stalls = [[Stall(*stall) for stall in draw(times)] for _ in range(free)]
+        workload = stalled(workload, lambda rank: iter(stalls[rank]))
     return workload, Toy(workload, draw(_paces(workload))).play()
 
 
@@ -245,7 +249,7 @@ def _paces(draw: st.DrawFn, workload: Workload) -> Pace:
     for index, each in enumerate(workload.programs):
         for number, action in enumerate((*each.actions, Action("U", 0))):
             if draw(st.booleans()):
-                steps = each.bodies[action.kind, 0].steps
+                steps = each.body(action).steps
                 walked[index, number] = tuple(draw(DURATIONS) for step in steps if isinstance(step, Collect))
     sync_ps = tuple(tuple(draw(st.integers(0, 30)) for _ in each.programs) for each in workload.syncs)
     return Pace(default_ps=draw(DURATIONS), walked=walked, move_ps=draw(DURATIONS), sync_ps=sync_ps)

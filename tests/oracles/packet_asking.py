@@ -68,7 +68,7 @@ class Source:
 
     @property
     def bytes_left(self) -> int:
-        return len(self.again) + self.flow.size_bytes - self.next_byte
+        return 0 if self.finished else len(self.again) + self.flow.size_bytes - self.next_byte
 
     @property
     def window_is_full(self) -> bool:
@@ -92,6 +92,12 @@ class Source:
         size = payload + self.settings.header_bytes
         way = self.spray.next() if self.spray else self.flow.path
         return Packet(Kind.DATA, size, self.number, first, payload, way=deque(way[1:]))
+
+    def reroute(self, flow: Flow) -> None:
+        """The flow goes on by other ways."""
+        self.flow = flow
+        if self.spray:
+            self.spray.ways = flow.ways
 
     def set_timer(self) -> None:
         if self.timer is not None:
@@ -160,8 +166,16 @@ class Out:
     urgent: deque[Packet] = field(default_factory=deque)
     data: deque[Packet] = field(default_factory=deque)
 
-    def take(self) -> Packet | None:
-        for queue in (self.urgent, self.data):
+    def take(self, *, paused: bool) -> Packet | None:
+        """What is urgent goes even when the link has just been mended and nothing else does."""
+        for queue in (self.urgent, () if paused else self.data):
             if queue:
                 return queue.popleft()
         return None
+
+    def lose(self) -> int:
+        """Everything; how many packets that are."""
+        count = len(self.urgent) + len(self.data)
+        self.urgent.clear()
+        self.data.clear()
+        return count

@@ -68,7 +68,8 @@ class Outages:
         if by_all:
             ways = self._left(flow.ways)
             self._check(ways)
-            return replace(flow, ways=tuple(ways) or flow.ways, back=back)
+            without = self.down if 0 < len(ways) < len(flow.ways) else frozenset[int]()
+            return replace(flow, ways=tuple(ways) or flow.ways, without=without, back=back)
         return replace(flow, path=self._one(flow.path, flow.ways, flow.src, flow.dst), back=back)
 
     def _one(self, usual: Way, ways: Sequence[Way], src: int, dst: int) -> Way:

@@ -103,6 +103,7 @@ class Sender:
         packet = Packet(Kind.DATA, size, self.number, self.next_byte, payload, deque(way[1:]), sent=now)
         packet.traffic_class = self.flow.traffic_class
         packet.taken.append(way[0])
+        packet.sent_as = self.flow
         self.next_byte += payload
         self._pass_over()
         self.last_size = size
@@ -151,12 +152,13 @@ class Sender:
             self.next_byte += min(self.settings.payload_bytes, self.bytes_left)
 
     def _set_timer(self) -> None:
-        """Running while bytes are in flight."""
+        """Running while bytes are in flight that are to be acknowledged."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self.settings.retransmit_ps is not None and self.next_byte > self.acked:
-            self._timer = self.clock.after(self.settings.ticks(self.settings.retransmit_ps), self._expired)
+        after_ps = self.settings.retransmit_ps if self.flow.answered else None
+        if after_ps is not None and self.next_byte > self.acked:
+            self._timer = self.clock.after(self.settings.ticks(after_ps), self._expired)
 
     def _expired(self) -> None:
         self._timer = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 
@@ -149,13 +150,8 @@ class _Network:
     def _arrive(self, packet: Packet, link: int, end: int) -> None:
         if packet.kind in (Kind.PAUSE, Kind.RESUME):
             self.ports[link ^ 1].pause(packet.traffic_class, paused=packet.kind is Kind.PAUSE)
-        elif packet.way and self.ports[packet.way[0]].down and self._settings.routing != "adaptive":
-            self.ports[packet.way[0]].counters.lost += 1
-            self.ports[link].leave(packet.size, packet.traffic_class)
         elif packet.way:
-            if packet.kind is Kind.DATA and self._settings.routing == "adaptive":
-                self._steering.choose(packet, self._flows[packet.flow].ways, self.ports[link].dice)
-            self._switches[end].forward(packet, link, self.ports[link])
+            self._pass_on(packet, link, end)
         elif packet.kind is Kind.DATA:
             self.ports[link].leave(packet.size, packet.traffic_class)
             self._receive(packet)
@@ -163,10 +159,19 @@ class _Network:
             self.ports[link].leave(packet.size, packet.traffic_class)
             self._acknowledge(packet)
 
+    def _pass_on(self, packet: Packet, link: int, switch: int) -> None:
+        if packet.kind is Kind.DATA and self._settings.routing == "adaptive":
+            self._steering.choose(packet, self.ports[link].dice)
+        if self.ports[packet.way[0]].down:
+            self.ports[packet.way[0]].counters.lost += 1
+            self.ports[link].leave(packet.size, packet.traffic_class)
+        else:
+            self._switches[switch].forward(packet, link, self.ports[link])
+
     def _change(self) -> None:
         """Cables fail or are mended; what has not finished takes the ways that are left."""
         self._outages.change(self._sever, lambda link: self.ports[link].mend())
-        by_all = self._settings.routing == "spray"
+        by_all = self._settings.routing != "path"
         for number, usual in enumerate(self._usual):
             if self.sender_end[number] < 0 and usual.answered:
                 flow = self._flows[number] = self._outages.routed(usual, by_all=by_all)
@@ -210,7 +215,9 @@ class _Network:
         return Spray(self._flows[number], earlier, self._settings.seed)
 
     def _wait(self, link: int) -> float:
-        """How long its queue takes, packets on the wire not counted; in any unit."""
+        """How long its queue takes, packets on the wire not counted; in any unit. For ever if it has failed."""
+        if self.ports[link].down:
+            return inf
         return self._switches[self._start_of(link)].queues[link].packet_bytes / self.ports[link].bits_per_s
 
     def _start_of(self, link: int) -> int:

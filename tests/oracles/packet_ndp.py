@@ -14,6 +14,7 @@ import numpy as np
 
 from tests.oracles.packet_asking import Asking, CallFor, Header, Out, Pacer, Source, Target
 from tests.oracles.packet_clock import Clock, Dice
+from tests.oracles.packet_faults import Outage, Outages
 from tests.oracles.packet_host import Turns
 from tests.oracles.packet_model import StuckError
 from tests.oracles.packet_port import Kind, Packet, Port
@@ -25,15 +26,16 @@ __all__ = ["simulate_asking"]
 
 
 def simulate_asking(
-    graph: Graph, flows: Sequence[Flow], settings: PacketSettings, asking: Asking
+    graph: Graph, flows: Sequence[Flow], settings: PacketSettings, asking: Asking, outages: Sequence[Outage] = ()
 ) -> tuple[Outcome, list[int]]:
     """All of ``flows`` to the end, and how many packets were cut before each link.
 
     Raises:
+        NoWayError: Cables have failed for good, and no way is left for a flow.
         StuckError: What was lost is waited for.
         GaveUpError: A sender has gone back too often.
     """
-    network = _Network(graph, flows, settings, asking)
+    network = _Network(graph, flows, settings, asking, outages)
     network.clock.run()
     unfinished = tuple(number for number, tick in enumerate(network.sender_end) if tick < 0)
     if unfinished:
@@ -42,8 +44,18 @@ def simulate_asking(
 
 
 class _Network:
-    def __init__(self, graph: Graph, flows: Sequence[Flow], settings: PacketSettings, asking: Asking) -> None:
-        self.clock, self._graph, self._flows = Clock(), graph, flows
+    def __init__(
+        self,
+        graph: Graph,
+        flows: Sequence[Flow],
+        settings: PacketSettings,
+        asking: Asking,
+        outages: Sequence[Outage],
+    ) -> None:
+        self.clock, self._graph, self._flows, self._usual = Clock(), graph, list(flows), tuple(flows)
+        self._outages = Outages(outages)
+        for tick in self._outages.ticks:  # before all else of its instant
+            self.clock.at(tick, self._change)
         self._settings, self._asking = settings, asking
         self._turns: dict[int, Turns] = {}
         self._outs: dict[int, Out] = {}
@@ -82,8 +94,8 @@ class _Network:
             self._arrive(packet, end)
 
         if of_switch:
-            out = self._outs[link] = Out()
-            return Port(link, cable, self._settings, self.clock, dice, out.take, deliver)
+            self._outs[link] = Out()
+            return Port(link, cable, self._settings, self.clock, dice, lambda: self._take(link), deliver)
         turns = self._turns[link] = Turns(self.clock, self._settings, (3,))
         turns.port = Port(link, cable, self._settings, self.clock, dice, turns.next_packet, deliver)
         self._pacers[link] = Pacer()
@@ -97,9 +109,30 @@ class _Network:
         else:
             self._return(packet)
 
+    def _take(self, link: int) -> Packet | None:
+        return self._outs[link].take(paused=self._ports[link].paused)
+
+    def _change(self) -> None:
+        """Cables fail or are mended; what has not finished takes the ways that are left."""
+        self._outages.change(self._sever, lambda link: self._ports[link].mend())
+        by_all = self._settings.routing != "path"
+        for number, usual in enumerate(self._usual):
+            if self.sender_end[number] < 0:
+                flow = self._flows[number] = self._outages.routed(usual, by_all=by_all)
+                if number in self._sources:
+                    self._sources[number].reroute(flow)
+
+    def _sever(self, link: int) -> None:
+        self._ports[link].sever({})
+        if link in self._outs:
+            self._ports[link].counters.lost += self._outs[link].lose()
+
     def _forward(self, packet: Packet) -> None:
         out = packet.way.popleft()
         port, waiting = self._ports[out], self._outs[out]
+        if port.down:
+            port.counters.lost += 1
+            return
         if packet.kind is Kind.DATA and not isinstance(packet, Header):
             full = self._settings.payload_bytes + self._settings.header_bytes
             held = sum(other.size for other in waiting.data)
@@ -128,19 +161,22 @@ class _Network:
             self._start_followers(number)
             return
         turns = self._turns[flow.path[0]]
-        source = Source(number, flow, self._asking.firsts[number], settings, self.clock, turns, self._spray(flow))
+        source = Source(
+            number, flow, self._asking.firsts[number], settings, self.clock, turns, self._spray(number, flow)
+        )
         self._sources[number] = source
         firsts = set(range(0, flow.size_bytes, settings.payload_bytes))
         self._targets[number] = Target(flow, source.allowed, firsts)
         turns.join(source)  # type: ignore[arg-type]
 
-    def _spray(self, flow: Flow) -> Spray | None:
+    def _spray(self, number: int, flow: Flow) -> Spray | None:
         """By the flow's place among those between its hosts, in the order of their starts, those that wait last."""
         if self._settings.routing == "path":
             return None
-        alike = [other for other in self._flows if (other.src, other.dst) == (flow.src, flow.dst)]
+        usual = self._usual[number]
+        alike = [other for other in self._usual if (other.src, other.dst) == (flow.src, flow.dst)]
         alike.sort(key=lambda other: (other.after >= 0, other.start_ps))
-        return Spray(flow, next(n for n, other in enumerate(alike) if other is flow), self._settings.seed)
+        return Spray(flow, next(n for n, other in enumerate(alike) if other is usual), self._settings.seed)
 
     def _receive(self, packet: Packet) -> None:
         number, flow = packet.flow, self._flows[packet.flow]

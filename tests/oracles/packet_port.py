@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from tests.oracles.packet_clock import Clock, Dice
-from tests.oracles.packet_values import CLASSES, LinkCounters, PacketSettings
+from tests.oracles.packet_values import CLASSES, Flow, LinkCounters, PacketSettings
 from xsim.fabric.graph import Cable
 
 __all__ = ["Kind", "Packet", "Port", "Stamp"]
@@ -47,6 +47,7 @@ class Packet:
     traffic_class: Its own; of a pause frame that which it is about.
     taken: Links that it has taken, the present one last.
     came: Of an acknowledgement, the first byte of the packet that it is for.
+    sent_as: Its flow as it was when it was sent.
     """
 
     kind: Kind
@@ -62,6 +63,7 @@ class Packet:
     came: int = -1
     traffic_class: int = 3
     taken: list[int] = field(default_factory=list)
+    sent_as: Flow | None = None
 
 
 class Port:

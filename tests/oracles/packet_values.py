@@ -28,6 +28,7 @@ class Flow:
         traffic_class: 0 to 7.
         ways: Paths that are as good as ``path``, itself among them, sorted, all with the same first link.
         back_ways: Those that are as good as ``back``.
+        without: Links that had failed when some of the ways were left out; empty if none is.
     """
 
     src: int
@@ -43,6 +44,7 @@ class Flow:
     traffic_class: int = 3
     ways: tuple[tuple[int, ...], ...] = ()
     back_ways: tuple[tuple[int, ...], ...] = ()
+    without: frozenset[int] = frozenset()
 
 
 class Marking(NamedTuple):

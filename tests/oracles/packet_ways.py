@@ -17,7 +17,10 @@ Way = tuple[int, ...]
 
 
 class Spray:
-    """All ways of a flow, each once, then all again: round k goes from one that is drawn on in steps that are drawn."""
+    """All ways of a flow, each once, then all again: round k goes from one that is drawn on in steps that are drawn.
+
+    What goes while there is but one way takes no turn.
+    """
 
     def __init__(self, flow: Flow, earlier: int, seed: int) -> None:
         state = np.random.SeedSequence([seed, flow.src, flow.dst, earlier]).generate_state(1, np.uint64)
@@ -25,6 +28,8 @@ class Spray:
         self._taken = 0
 
     def next(self) -> Way:
+        if len(self.ways) == 1:
+            return self.ways[0]
         way = self._round(self._taken // len(self.ways))[self._taken % len(self.ways)]
         self._taken += 1
         return way
@@ -46,19 +51,28 @@ class Steering:
     def __init__(self, wait: Callable[[int], float]) -> None:
         """``wait``: until a port would be through."""
         self._wait = wait
-        self._last: dict[tuple[Sequence[Way], Way], Way] = {}
+        self._last: dict[tuple[Sequence[Way], frozenset[int], Way], Way] = {}
 
-    def choose(self, packet: Packet, ways: tuple[Way, ...], dice: Dice) -> None:
-        """Give the packet the rest of a way that begins with the links that it has taken."""
-        taken = tuple(packet.taken)
-        open_ways = [way for way in ways if way[: len(taken)] == taken]
+    def choose(self, packet: Packet, dice: Dice) -> None:
+        """Give the packet the rest of a way that begins with the links that it has taken.
+
+        What a switch took last is forgotten when other ways are left.
+        """
+        flow, taken = packet.sent_as, tuple(packet.taken)
+        assert flow is not None
+        open_ways = [way for way in flow.ways if way[: len(taken)] == taken]
         if len(open_ways) < 2:
+            self._lead(packet, open_ways[0])
             return
         chosen = open_ways[int(dice.throw() * len(open_ways))]
         others = [way for way in open_ways if way[len(taken)] != chosen[len(taken)]]
         if others:
-            last = self._last.get((ways, taken), open_ways[0])
+            known = flow.ways, flow.without, taken
+            last = self._last.get(known, open_ways[0])
             candidates = [chosen, others[int(dice.throw() * len(others))], last]
-            chosen = self._last[ways, taken] = min(candidates, key=lambda way: self._wait(way[len(taken)]))
+            chosen = self._last[known] = min(candidates, key=lambda way: self._wait(way[len(taken)]))
+        self._lead(packet, chosen)
+
+    def _lead(self, packet: Packet, way: Way) -> None:
         packet.way.clear()
-        packet.way.extend(chosen[len(taken) :])
+        packet.way.extend(way[len(packet.taken) :])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plan.toy import cluster, model
-from xsim.plan.operator import PASSES, Exchange, ShardedOperator
+from xsim.plan.operator import PASSES, Exchange, ShardedOperator, Work
 from xsim.plan.operators import shard_operators
 from xsim.plan.optimizer import optimizer_operators
 from xsim.plan.recompute import kept_tensors, recomputed
@@ -249,6 +249,15 @@ def test_unfused_attention_is_products_and_a_softmax() -> None:
     names = [part.name for part in operators(parts(replace(GPT3, dropout=True), 1, attention="unfused"))]
 
     assert names[1:7] == ["qkv", "scores", "softmax", "attention_dropout", "context", "out"]
+
+
+def test_an_unfused_loss_takes_a_kernel_for_each_step() -> None:
+    logits = GPT3.seq_len * GPT3.vocab
+    loss = shard_operators(Shard(GPT3, 1, 1, 0, "bf16", sequence_parallel=False), GPT3.layers + 1, loss="unfused")[-1]
+
+    assert isinstance(loss, ShardedOperator)
+    assert loss.work("forward") == Work(0, 38 * logits, kernels=6)
+    assert loss.work("input_gradient") == Work(0, 14 * logits, kernels=2)
 
 
 def test_backward_is_five_products_of_fused_attention_and_twice_the_forward_of_others() -> None:

@@ -57,6 +57,15 @@ def test_every_rank_and_sample_is_used_once(tp: int, pp: int, dp: int, micro_bat
     check_deployment(found, asked)
 
 
+def test_buckets_are_as_large_as_asked() -> None:
+    asked = Scenario(cluster=cluster(4), model=model(), batch=8)
+
+    assert Uniform(tp=1).plan(asked, SITE).bucket_bytes is None
+    assert Uniform(tp=1, bucket="100 MB").plan(asked, SITE).bucket_bytes == 100_000_000
+    with pytest.raises(SpecError, match=r"^bucket = '7': a quantity needs its unit"):
+        Uniform(bucket="7")
+
+
 def test_the_default_tensor_degree_is_the_smallest_host() -> None:
     asked = Scenario(cluster=cluster(4, 2, 2), model=model(), batch=8)
 

@@ -1,19 +1,14 @@
 from __future__ import annotations
 
-import csv
-import statistics
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from tests.plan.toy import US, device
 from xsim.plan.compute.roofline import Roofline
-from xsim.plan.operator import Pass, ShardedOperator, Work
+from xsim.plan.operator import Bound, Pass, Product, ShardedOperator, Work
 from xsim.spec.cluster import DeviceSpec, EfficiencyCurve
-from xsim.spec.codec import from_plain
 
 CURVE = EfficiencyCurve(
     matmul=0.8, attention=0.4, memory=0.5, half_flops=1e9, attention_half_flops=3e9, overhead_ps=2 * US
@@ -21,9 +16,7 @@ CURVE = EfficiencyCurve(
 CURVED = replace(device(tflops=100), efficiency=CURVE)
 
 
-def operator(
-    bound: Literal["matmul", "attention", "memory"], flops: int = 0, moved_bytes: int = 0, dtype: str = "bf16"
-) -> ShardedOperator:
+def operator(bound: Bound, flops: int = 0, moved_bytes: int = 0, dtype: str = "bf16") -> ShardedOperator:
     work = Work(flops, moved_bytes)
     return ShardedOperator(kind="mlp", name="x", bound=bound, dtype=dtype, forward=work, weight_gradient=work)
 
@@ -71,45 +64,54 @@ def test_the_peak_is_that_of_the_dtype() -> None:
     )
 
 
-def measured(folder: Path, group: str) -> Iterator[tuple[ShardedOperator, float]]:
-    """Kernels and their time in picoseconds, as others measured them."""
-    with (folder / "measured" / "kernels.csv").open(encoding="utf-8") as lines:
-        for row in csv.DictReader(lines):
-            if row["group"] == group:
-                work = product(row) if row["op"] == "gemm" else prefill(row)
-                yield work, float(row["time_ms"]) * 1e9
+SHAPED = replace(CURVED, efficiency=replace(CURVE, processors=100, inner_ramp=100.0, norm=0.25))
 
 
-def product(row: dict[str, str]) -> ShardedOperator:
-    m, n, k = (int(row[name]) for name in "mnk")
-    return operator("matmul", 2 * m * n * k, 2 * (m * k + k * n + m * n))
+def shaped(bound: Literal["matmul", "attention"], product: Product, flops: int) -> ShardedOperator:
+    work = Work(flops, 0, product=product)
+    return ShardedOperator(
+        kind="mlp", name="x", bound=bound, dtype="bf16", forward=work, input_gradient=work, weight_gradient=work
+    )
 
 
-def prefill(row: dict[str, str]) -> ShardedOperator:
-    """As the layers of a model count it: causal, half of the scores."""
-    batch, seq, heads, kv_heads, width = (int(row[n]) for n in ("batch", "seq", "heads", "kv_heads", "head_dim"))
-    return operator("attention", 2 * batch * seq**2 * heads * width, 4 * batch * seq * width * (heads + kv_heads))
+def test_a_product_takes_whole_waves_of_tiles() -> None:
+    """100 tiles of 256 x 128 keep 100 processors busy once, 101 twice; their inner side has the ramp besides."""
+    one, more = (Product(1, 256 * tiles, 128, 900) for tiles in (100, 101))
+
+    times = [time_us(SHAPED, shaped("matmul", each, 1), "forward") - 2 for each in (one, more)]
+
+    assert times[0] == pytest.approx(2 * 256 * 128 * 1000 * 100 / 80e12 * 1e6)
+    assert times[0] < times[1] <= 2 * times[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "group", "most"),
-    [
-        ("a100_80", "aic_gemm_a100_sxm", 0.05),
-        ("h100_80", "aic_gemm_h100_sxm", 0.035),
-        ("h200", "aic_gemm_h200_sxm", 0.035),
-        ("b200", "aic_gemm_b200_sxm", 0.04),
-        ("a100_80", "aic_attn_a100_sxm", 0.07),
-        ("h100_80", "aic_attn_h100_sxm", 0.12),
-        ("h200", "aic_attn_h200_sxm", 0.12),
-        ("b200", "aic_attn_b200_sxm", 0.14),
-    ],
-)
-def test_the_library_meets_the_kernels_it_was_fitted_to(
-    reference_data: Path, name: str, group: str, most: float
-) -> None:
-    spec = from_plain(DeviceSpec, name)
+def test_small_products_are_cut_into_small_tiles_which_lose_at_their_edges() -> None:
+    """Of 256 x 128: one tile would leave all processors but one idle, eight of 64 x 64 all but eight."""
+    small = shaped("matmul", Product(1, 256, 128, 900), 1)
+    lossy = replace(SHAPED, efficiency=replace(SHAPED.efficiency, edge_ramp=16.0))
 
-    errors = [abs(Roofline().time_ps(spec, work, "forward") / ps - 1) for work, ps in measured(reference_data, group)]
+    exact = time_us(SHAPED, small, "forward") - 2
 
-    assert len(errors) > 300
-    assert statistics.median(errors) < most
+    assert exact == pytest.approx(2 * 64 * 64 * 1000 * 100 / 80e12 * 1e6)
+    assert time_us(lossy, small, "forward") - 2 == pytest.approx(exact * (1 + 16 * (1 / 64 + 1 / 64 - 3 / 256)))
+
+
+def test_attention_lacks_work_with_few_keys_or_queries() -> None:
+    halves = replace(CURVE, attention_half_keys=1000.0, attention_half_queries=8000.0)
+    spec = replace(CURVED, efficiency=halves)
+
+    half, quarter = (
+        time_us(spec, shaped("attention", Product(4, 2000 * times, 1000, 128), 10**9), "forward") - 2
+        for times in (1_000_000, 1)
+    )
+
+    assert half == pytest.approx(1e9 / 20e12 * 1e6, rel=1e-5)
+    assert quarter == pytest.approx(2 * half, rel=1e-5)
+
+
+def test_gradients_of_attention_and_norms_have_fractions_of_their_own() -> None:
+    spec = replace(CURVED, efficiency=replace(SHAPED.efficiency, attention_backward=0.2))
+    core = operator("attention", flops=10**9)
+
+    assert time_us(spec, core, "weight_gradient") - 2 == pytest.approx(2 * (time_us(spec, core, "forward") - 2))
+    assert time_us(spec, operator("norm", moved_bytes=10**9), "forward") == pytest.approx(2 + 1e9 / 250e9 * 1e6)
+    assert time_us(CURVED, operator("norm", moved_bytes=10**9), "forward") == pytest.approx(2 + 1e9 / 500e9 * 1e6)

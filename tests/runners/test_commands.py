@@ -62,7 +62,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("num_workers=0", "num_workers = 0: nothing would run"),
         ("seed=99999999999999999999999", "it is too large for a column of results; write at most 9223372036854775807"),
         ("timeout_s=nan", "timeout_s = nan: it is no positive time"),
-        ("timeout_s=inf", "timeout_s = inf: it is no positive time"),
+        ("timeout_s=inf", "timeout_s = inf: it never comes; write seconds, or null for no limit"),
+        ("retries=null", "retries = None: it says not how often; write 0 for never, or a whole number"),
         ("seed=${oc.env:UID}", "seed = '${oc.env:UID}': a config computes nothing and reads no environment; write the"),
         ("out=a${oc.env:HOME}", "out = 'a${oc.env:HOME}': a config computes nothing"),
         ("+model.x=[1,'${now:%S}']", "model.x[1] = '${now:%S}': a config computes nothing"),
@@ -104,6 +105,25 @@ def test_run_refuses(words: str, message: str, folder: Path, capsys: pytest.Capt
     [
         ("+grid=hetero", "grid = 'hetero': there is no such option; did you mean hetero_llama?"),
         ("", "grid = 'no axes': it has no points; name a grid"),
+        ("batch=24", "it has no points; name a grid (+grid=NAME), vary a key, or start a single experiment with run"),
+        ("grid.axes.batch=[7]", "batch = 7: the deployment trains 24 samples; make them equal"),
+        ("+grid=nan", "grid = nan: there is no such option; choose one of"),
+        (
+            "+grid=hetero_llama +grid.include=[{seed:3,colour:red},{seed:0}] seed=0",
+            "grid.include[0].colour = ['red']: there is no such key; did you mean",
+        ),
+        (
+            "+grid=hetero_llama +grid.include=[{seed:3,network.payload_byts:4},{seed:0}] seed=0",
+            "grid.include[0].network.payload_byts = 4: there is no such key; did you mean payload_bytes?",
+        ),
+        (
+            "+grid=hetero_llama +grid.include=[{seed:3,model:{seq_ln:4}},{seed:0}] seed=0",
+            "grid.include[0].model.seq_ln = 4: there is no such key; did you mean seq_len?",
+        ),
+        (
+            "+grid=hetero_llama +grid.include=[{seed:3,reshard:lmc},{seed:0}] seed=0",
+            "grid.include[0].reshard = 'lmc': there is no such option; did you mean lcm?",
+        ),
         ("+grid=hetero_llama reshard=lcm,lmc", "reshard = 'lmc': there is no such option; did you mean lcm?"),
         ("+grid=hetero_llama model=llama3_8b", "the grid zips it with cluster, deployment; choose among llama2_7b"),
         ("+grid=hetero_llama grid.axes.colour=[red]", "there is no such key"),
@@ -162,6 +182,7 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
         "completion.parquet",
         "exchanges.parquet",
         "flows.parquet",
+        "iterations.parquet",
         "links.parquet",
         "operators.parquet",
         "ranks.parquet",
@@ -286,6 +307,7 @@ def test_the_server_is_announced_before_it_answers(
     (folder / "outputs").mkdir()
     (folder / "outputs" / "mlflow.db").touch()
     monkeypatch.setattr("os.execve", lambda *_: None)
+    monkeypatch.setattr(ui, "_announce", lambda _port: None)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

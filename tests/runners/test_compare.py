@@ -1,23 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from runners import compare, pool, sweep
-from runners.points import Point
-from runners.pool import Finished, Limits
-from runners.worker import simulate
+from tests.runners.in_process import in_process
 
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two sweeps of three points each, of which they share two; B trains shorter sequences."""
-
-    def in_process(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
-        for point in points:
-            yield Finished(point, simulate(point.config), 0, 1)
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("analysis.compare.draw", lambda *_: None)  # figures take longer than all else

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import hydra
 import pytest
+import yaml
 from omegaconf import OmegaConf
 
+from analysis.titles import USUAL
 from runners.cli import read_command
 from runners.compose import Plain, delete, place, session
+from runners.options import CONF
 from runners.points import Point, plan_single, plan_sweep
 from xsim import families
 from xsim.errors import SpecError
@@ -168,7 +171,8 @@ def test_points_are_joined_as_hydra_would_compose_them(fixed: str, axes: str) ->
                 assert point.config[key] == ({"name": point.labels[key]} | node if isinstance(node, dict) else node)
             for family in families.FAMILIES:
                 assert plain[family]["name"] == point.labels[family]
-                assert json.loads(point.config_json)[family]["name"] == point.labels[family]
+                node = json.loads(point.config_json).get(family, {"name": "none"})
+                assert node["name"] == point.labels[family]
 
 
 @pytest.mark.parametrize(
@@ -211,6 +215,7 @@ def test_a_title_says_what_was_set() -> None:
             "background=load background.load=0.5",
             "fig4/llama2_7b/fig4_7b/one_f_one_b/lcm/flow/load/background.load=0.5/s0",
         ),
+        ("noise=devices iterations=3", "fig4/llama2_7b/fig4_7b/one_f_one_b/lcm/flow/devices/iterations=3/s0"),
         ("planner=uniform deployment=null batch=60", "fig4/llama2_7b/uniform/one_f_one_b/lcm/flow/b60/s0"),
         ("timeout_s=null network.reuse=false", "fig4/llama2_7b/fig4_7b/one_f_one_b/lcm/flow/network.reuse=false/s0"),
     ],
@@ -219,6 +224,13 @@ def test_a_title_names_what_is_not_the_default(words: str, title: str) -> None:
     (point,) = plan_single(read_command(words.split(), "")).points
 
     assert point.title == title
+
+
+def test_what_a_title_need_not_name_is_what_a_command_gets_that_says_nothing() -> None:
+    defaults = yaml.safe_load((CONF / "config.yaml").read_text())["defaults"]
+    usual = {group: option for entry in defaults if isinstance(entry, dict) for group, option in entry.items()}
+
+    assert USUAL.items() <= usual.items()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import checks, doctor
+from runners import doctor, result_checks
 from runners.inputs import SCHEMA_VERSION
 from runners.preflight import claimed
 from runners.store import Store
@@ -57,7 +57,7 @@ def test_faults_are_named_with_what_to_do(
     token = Path(os.environ["HOME"], ".ray", "auth_token")
     token.parent.mkdir()
     token.touch(mode=0o644)
-    monkeypatch.setattr(checks, "ROOM_RUNS", 10**12)
+    monkeypatch.setattr(result_checks, "ROOM_RUNS", 10**12)
 
     code, found = examined(out, capsys)
 

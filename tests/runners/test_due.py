@@ -16,7 +16,7 @@ from runners.due import History, _digest, chosen, why
 from runners.durations import Durations
 from runners.points import Plan, Point, plan_sweep
 from runners.pool import Finished, Limits
-from runners.worker import simulate
+from runners.worker import Outcome, simulate
 from xsim.errors import SpecError
 
 GRID = ["network=analytic", "reshard=lcm,hetauto", "tracking=none"]
@@ -65,6 +65,30 @@ def test_only_the_points_whose_keys_begin_so_are_run(ran: list[str]) -> None:
 
     assert sweep.main([*GRID, f"only={hetauto[:9]},{lcm}", "force=true"]) == 0
     assert ran == [hetauto, lcm, hetauto]
+
+
+def test_the_end_of_a_sweep_tells_what_was_asked_for(
+    ran: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What failed among the other points is neither counted nor answered for."""
+    lcm, hetauto = plan(*GRID).points
+    done = 'on_done="echo \\"$XSIM_EXIT_CODE $XSIM_SUMMARY\\" >> told"'
+
+    def fails(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
+        outcome = Outcome(status="failed", reason="x", details="", metrics={}, wall_s=1.0)
+        yield from (Finished(point, outcome, 0, 1) for point in points)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pool, "finished", fails)
+        assert sweep.main([*GRID, done, f"only={lcm.key}"]) == 1
+    assert sweep.main([*GRID, done, f"only={hetauto.key}"]) == 0
+
+    assert Path("told").read_text().splitlines() == [
+        "1 adhoc: 1 of 1 asked for done (1 failed)",
+        "0 adhoc: 1 of 1 asked for done (1 ok)",
+    ]
+    assert capsys.readouterr().err.count("adhoc: 2 points, 1 asked for, 0 already there\n") == 2
+    assert sweep.main(GRID) == 1
 
 
 @pytest.mark.parametrize(

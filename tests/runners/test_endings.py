@@ -52,6 +52,18 @@ def test_too_many_failures_end_the_sweep(out: Path, capsys: pytest.CaptureFixtur
     assert len(analysis.load(out)) == 4
 
 
+def test_a_failure_is_named_as_the_dry_run_lists_it(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["network=analytic", "reshard=lcm,hetauto", "collective=tree", "batch=24", "seed=7", "tracking=none"]
+    assert sweep.main([*words, "dry_run=true"]) == 0
+    listed = capsys.readouterr().out.split()[0]
+
+    assert sweep.main(words) == 1
+
+    shown = capsys.readouterr()
+    assert f"(first: {listed})" in shown.out
+    assert f"failed: {listed}: KeyError" in shown.err
+
+
 def test_a_budget_of_time_ends_the_sweep_in_order(
     out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,7 @@ import analysis
 from runners import pool, sweep
 from runners.cli import read_command
 from runners.points import Point, plan_sweep
-from runners.pool import Finished, Limits
-from runners.worker import simulate
+from tests.runners.in_process import in_process
 from xsim.errors import SpecError
 
 
@@ -69,10 +67,6 @@ def test_no_contradiction_hides_another_point() -> None:
 
 
 def test_rows_of_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def in_process(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
-        for point in points:
-            yield Finished(point, simulate(point.config), 0, 1)
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("analysis.compare.draw", lambda *_: None)  # figures take longer than all else
     monkeypatch.setattr(pool, "finished", in_process)

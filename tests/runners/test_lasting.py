@@ -9,7 +9,7 @@ import pytest
 
 from runners.lasting import check_ends
 from runners.network import main
-from tests.runners.test_network import STAR
+from tests.runners.replays import STAR
 from xsim.errors import SpecError
 from xsim.fabric.flows import FlowList
 

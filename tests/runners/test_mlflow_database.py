@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runners import checks, mlflow_database
+from runners import mlflow_database, result_checks
 from runners.mlflow_database import is_usable, unfinished
 from runners.mlflow_runs import experiment_of, open_client
 from runners.store import write_whole
@@ -41,7 +41,7 @@ def test_half_of_a_store_is_known_and_one_with_runs_is_left_alone(tmp_path: Path
 
     assert unfinished(database)
     assert not is_usable(database)
-    found = {finding.what: finding for finding in checks.mlflow_store(f"sqlite:///{database}")}
+    found = {finding.what: finding for finding in result_checks.mlflow_store(f"sqlite:///{database}")}
     assert (found["MLflow store"].state, found["MLflow store"].fix) == ("warning", "the next sweep makes it anew")
     assert database.read_bytes() == before
 

@@ -79,6 +79,26 @@ def limits(**changed: Any) -> Limits:
     return Limits(**{"workers": 2, "timeout_s": None, "retries": 0, "address": "auto", "brake": brake} | changed)
 
 
+def test_a_sweep_of_its_own_joins_no_cluster_that_happens_to_run(
+    tmp_path: Path, short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ray 60991 and 26678: neither that of RAY_ADDRESS nor the one that Ray noted last, which is dead.
+
+    Nor do the cluster's actors notice, in the tests below: Ray asks for a token only while the sweep runs.
+    """
+    noted = tmp_path / "ray" / "ray_current_cluster"
+    noted.parent.mkdir()
+    noted.write_text("127.0.0.1:1")
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    mode = os.environ.get("RAY_AUTH_MODE")
+
+    with ray_session("local", 1) as session:
+        assert session.workers == 1
+        assert resource(ray.cluster_resources, "CPU") == 1
+        assert not session.lost
+    assert os.environ.get("RAY_AUTH_MODE") == mode
+
+
 def test_a_lost_node_costs_its_points_an_attempt_and_nothing_else(cluster: Cluster, tmp_path: Path) -> None:
     """Nor does it count as a death of their process: there are no retries here."""
     node = cluster.add_node(num_cpus=1, object_store_memory=10**8)
@@ -126,11 +146,3 @@ def test_what_a_worker_cannot_import_is_named(cluster: Cluster) -> None:
     sys.modules["module_that_only_the_driver_has"].__dict__["Unknown"] = Unknown
     with pytest.raises(PoolError, match=r"workers do not start: .*module_that_only_the_driver_has"):
         list(finished([point(0, "")], limits(workers=1), Unknown))
-
-
-def test_a_sweep_of_its_own_joins_no_cluster_that_happens_to_run(short: None) -> None:
-    """ray 60991: neither that of RAY_ADDRESS nor the one that Ray noted last."""
-    with ray_session("local", 1) as session:
-        assert session.workers == 1
-        assert resource(ray.cluster_resources, "CPU") == 1
-        assert not session.lost

@@ -105,7 +105,10 @@ def test_a_death_among_short_points_costs_the_others_nothing(short: None) -> Non
 
 
 def test_every_fate_is_one_row(tmp_path: Path, short: None) -> None:
-    """A point whose process dies is not lost (ray 22978), one that sleeps is ended (ray 32954, 46157)."""
+    """A point whose process dies is not lost (ray 22978), one that sleeps is ended (ray 32954, 46157).
+
+    No worker that is gone keeps its place (ray 62746).
+    """
     killed, alive = (Path(tempfile.mkdtemp(prefix="xsim-ray-"), "owner") for _ in range(2))
     killed.touch()
     owner = lock(alive)

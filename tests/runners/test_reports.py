@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -66,7 +68,7 @@ def test_hydra_1945_a_file_edited_meanwhile_changes_no_later_point(
     assert all('"seq_len":2048' in config for config in configs)
 
 
-def test_hydra_2284_each_failure_is_stored_when_it_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hydra_2284_and_3227_each_failure_is_stored_when_it_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     stored: list[int] = []
 
     def fails(experiment: Experiment) -> None:
@@ -184,6 +186,21 @@ def test_hydra_3409_no_alias_of_code_is_run(word: str, capsys: pytest.CaptureFix
 
 def test_hydra_2407_and_2725_no_plugin_is_needed() -> None:
     assert [name for name in PROJECT["dependencies"] if "hydra" in name] == ["hydra-core==1.3.8"]
+
+
+def test_hydra_2407_and_2725_a_broken_plugin_stops_no_sweep(folder: Path) -> None:
+    """Hydra imports every plugin that it finds; none of them starts the jobs of a sweep."""
+    plugin = folder / "plugins" / "hydra_plugins" / "launcher.py"
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text("import a_package_that_nobody_has\n")
+    path = os.pathsep.join([str(folder / "plugins"), os.environ["PYTHONPATH"], str(ROOT)])
+    words = [sys.executable, "-m", "runners.sweep", *GRID, "reshard=lcm,hetauto", "dry_run=true"]
+
+    found = subprocess.run(
+        words, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=120, check=True
+    )
+
+    assert len(found.stdout.splitlines()) == 2
 
 
 def test_the_same_multirun_with_and_without_its_flag() -> None:

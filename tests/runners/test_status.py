@@ -18,6 +18,7 @@ from runners.cli import read_command
 from runners.points import Point, plan_sweep
 from runners.pool import Finished, Limits
 from runners.worker import Outcome, simulate
+from tests.runners.in_process import in_process
 
 
 @pytest.fixture(autouse=True)
@@ -107,11 +108,7 @@ def test_every_part_of_a_sweep_is_shown(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_only_what_was_asked_for_counts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def quick(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
-        for point in points:
-            yield Finished(point, simulate(point.config), 0, 1)
-
-    monkeypatch.setattr(pool, "finished", quick)
+    monkeypatch.setattr(pool, "finished", in_process)
     words = ["network=analytic", "reshard=lcm,hetauto", "tracking=none"]
     keys = [point.key for point in plan_sweep(read_command(words, "")).points]
 

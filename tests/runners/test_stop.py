@@ -39,13 +39,14 @@ def test_an_interruption_that_another_program_renames_keeps_its_code() -> None:
     assert caught.value.code == 143
 
 
-def test_a_signal_during_work_beside_is_answered_when_the_work_is_done() -> None:
-    """Whatever handler the work may have put in place, in C as Ray's start does, or by its end."""
+def test_a_signal_during_work_beside_is_answered_when_the_work_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever handler the work may have put in place, in C as Ray's start does, or by its end; it is heard at once."""
     sigaction = ctypes.CDLL(None).signal
-    done = list[str]()
+    done, said = list[str](), list[str]()
 
     def work() -> str:
         for name in ("first", "second"):
+            said.append(capsys.readouterr().err)
             sigaction(signal.SIGTERM, 0)  # SIG_DFL: the next one would kill
             time.sleep(0.3)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -55,9 +56,13 @@ def test_a_signal_during_work_beside_is_answered_when_the_work_is_done() -> None
 
     with stoppable() as stop, closing(Beside()) as beside:
         with pytest.raises(Stopped):
-            beside(work)
+            beside(work, "a long start")
         assert beside(lambda: 7) == 7
         assert done == ["first", "second"]
+        assert said == [
+            "",
+            "stopping: a long start cannot be broken off and takes some seconds; Ctrl-C again ends at once\n",
+        ]
     assert stop == Stop(143)
 
 

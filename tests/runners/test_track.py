@@ -15,7 +15,7 @@ import pytest
 
 from runners import mlflow_runs
 from runners import track as tracking
-from runners.mlflow_runs import open_client, origin, process
+from runners.mlflow_runs import end_sweep, experiment_of, open_client, origin, process, sweep_run
 from runners.store import Row, Store, row_of
 from runners.track import tracked
 from tests.runners.mlflow_stores import GRID, copied, logged, track, tracker
@@ -167,6 +167,78 @@ def test_what_another_part_of_a_sweep_writes_is_left_alone(store: Store, uri: st
     assert client.get_run(parent).info.status == "KILLED"
     assert "k7" not in logged(uri)[1]
     assert process(other.pid) != alive
+
+
+def test_parts_that_start_at_once_have_one_parent(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each makes one before it sees the other's; it ends with the last of them, as the worst of them did."""
+    monkeypatch.setattr(mlflow_runs, "SETTLED_S", 0.0)
+    client = open_client(uri)
+    experiment = experiment_of(client, GRID, uri)
+    both = threading.Barrier(2, timeout=60)
+    looks = threading.local()
+    real = mlflow_runs._oldest
+
+    def oldest(*words: Any) -> str:
+        found = real(*words)
+        if not getattr(looks, "number", 0):
+            both.wait()  # nobody has made one yet
+        elif looks.number == 1:
+            both.wait()
+            found = real(*words)
+        looks.number = getattr(looks, "number", 0) + 1
+        return found
+
+    monkeypatch.setattr(mlflow_runs, "_oldest", oldest)
+    found: list[str] = []
+
+    def begin(part: str) -> None:
+        found.append(sweep_run(client, experiment, "s1", name="n", code="c1", folder=store.folder, part=part))
+
+    parts = [threading.Thread(target=begin, args=(part,)) for part in ("1-of-2", "2-of-2")]
+    for each in parts:
+        each.start()
+    for each in parts:
+        each.join()
+
+    (parent,), _ = logged(uri)
+    assert found == [parent.info.run_id] * 2
+    end_sweep(client, parent.info.run_id, "FAILED", "1-of-2")
+    assert logged(uri)[0][0].info.status == "RUNNING"
+    end_sweep(client, parent.info.run_id, "FINISHED", "2-of-2")
+    assert logged(uri)[0][0].info.status == "FAILED"
+    monkeypatch.setattr(mlflow_runs, "_oldest", real)
+    track(tracker(uri, store, status="FINISHED"))
+    assert logged(uri)[0][0].info.status == "FINISHED", "who compares all of it says how it ended"
+
+
+def test_what_parts_log_beside_each_other_is_not_doubled(
+    store: Store, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal of the last knows nothing of the runs of those that it did not see begin."""
+    monkeypatch.setattr(mlflow_runs, "SETTLED_S", 0.0)
+    for number in (1, 2):
+        write(store, f"k{number}")
+        with monkeypatch.context() as patch:
+            patch.setattr(tracking, "tracked", lambda *_: set())
+            track(tracker(uri, store, status="FINISHED", part=f"{number}-of-2"), [row(f"k{number}")])
+
+    left = {"k1", "k2"} - tracked(store.folder, uri)
+    assert left == {"k1"}
+    track(tracker(uri, store, status="FINISHED"), stored=sorted(left))
+
+    (parent,), runs = logged(uri)
+    assert set(runs) == {"k1", "k2"}
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs.values()} == {parent.info.run_id}
+
+
+def test_an_experiment_that_two_make_at_once(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = open_client(uri)
+    there = experiment_of(client, GRID, uri)
+    answers = iter([None])
+    real = client.get_experiment_by_name
+    monkeypatch.setattr(client, "get_experiment_by_name", lambda name: next(answers, real(name)))
+
+    assert experiment_of(client, GRID, uri) == there
 
 
 def test_the_same_sweep_goes_on_in_its_own_parent(store: Store, uri: str) -> None:

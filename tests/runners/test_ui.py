@@ -44,9 +44,10 @@ def page(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
     track(tracker(copied(template, out), store), [row("k1", reshard="lcm"), row("k2", reshard="hetauto")])
     port = free_port()
     words = [sys.executable, "-m", "runners.ui", str(out), "--port", str(port)]
-    with subprocess.Popen(
-        words, cwd=out, env=os.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as server:
+    with (
+        (out / "said").open("w") as said,
+        subprocess.Popen(words, cwd=out, env=os.environ, stdout=subprocess.DEVNULL, stderr=said) as server,
+    ):
         process, address = psutil.Process(server.pid), f"http://127.0.0.1:{port}"
         started = time.monotonic()
         while time.monotonic() - started < STARTS_S and server.poll() is None:
@@ -72,6 +73,28 @@ def test_few_processes_on_the_loopback_interface(page: tuple[psutil.Process, str
     assert {each.laddr.ip for each in ports} == {"127.0.0.1"}
     assert address.endswith(f":{ports[0].laddr.port}")
     assert not any("sqlite" in word for one in family for word in one.cmdline()), "it could name a password"
+
+
+def test_it_is_said_when_the_server_answers(page: tuple[psutil.Process, str, Path]) -> None:
+    process, address, out = page
+    started = time.monotonic()
+    while "answers" not in (out / "said").read_text() and time.monotonic() - started < STARTS_S:
+        time.sleep(0.1)
+
+    said = (out / "said").read_text().splitlines()
+    assert said[0] == f"starting MLflow on {address}; it answers after some seconds, Ctrl-C ends it"
+    assert said.count(f"MLflow answers: open {address}") == 1
+    assert not [each for each in process.children(recursive=True) if each.status() == psutil.STATUS_ZOMBIE]
+
+
+def test_the_page_has_the_runs_of_a_default_sweep_mlflow_23634_18534(page: tuple[psutil.Process, str, Path]) -> None:
+    """They lie in a database, and the server shows them with what they measured."""
+    _, address, _ = page
+
+    _, runs = logged(address)
+
+    assert {"k1", "k2"} <= set(runs)
+    assert all("training_time_s" in runs[key].data.metrics for key in ("k1", "k2"))
 
 
 def test_a_server_is_told_as_a_file_is(page: tuple[psutil.Process, str, Path], tmp_path: Path) -> None:

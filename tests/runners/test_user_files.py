@@ -173,6 +173,21 @@ def test_a_run_is_known_by_what_a_file_holds_not_by_where_it_lies(tmp_path: Path
     assert on_file(write(tmp_path, "a.topo", text.replace("500ns", "600ns").encode())).key != point.key
 
 
+def on_profile(path: Path, *words: str) -> Point:
+    return plan_single(read_command(["compute=profile", f"compute.path={path}", *words], "")).points[0]
+
+
+def test_a_run_is_known_by_the_measured_times_not_by_where_they_lie(tmp_path: Path) -> None:
+    text = "device,operator,pass,tp,micro_batch,seq,time_us\nh100_80,qkv,forward,1,1,,5\n"
+    point = on_profile(write(tmp_path, "a.csv", text.encode()))
+
+    assert point.config["compute"] == {"name": "profile", "path": "", "text": text, "collectives": "apart"}
+    assert on_profile(write(tmp_path, "other/b.csv", text.encode())).key == point.key
+    assert on_profile(write(tmp_path, "a.csv", text.replace(",5", ",6").encode())).key != point.key
+    with pytest.raises(SpecError, match=r"compute.path\[line 2\].time_us = 'x': it is no time"):
+        on_profile(write(tmp_path, "a.csv", text.replace(",5", ",x").encode()))
+
+
 @pytest.mark.parametrize(
     ("data", "word", "message"),
     [

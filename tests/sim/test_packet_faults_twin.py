@@ -9,12 +9,14 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.oracles.packet_asking import Asking
 from tests.oracles.packet_cases import all_ways, traffic
 from tests.oracles.packet_faults import NoWayError, Outage
 from tests.oracles.packet_model import simulate
+from tests.oracles.packet_ndp import simulate_asking
 from tests.oracles.packet_values import Flow, Outcome, PacketSettings
 from tests.sim.test_packets_in_hosts_twin import fabric_of
 from tests.sim.traffic import point_to_point
@@ -22,6 +24,7 @@ from xsim.errors import SpecError
 from xsim.fabric.ecmp import ecmp
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.graph import Cable, Graph
+from xsim.sim.congestion.ndp import Ndp
 from xsim.sim.contracts import Fault, NetworkStats
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.network.packet import UNTIRING, Packet
@@ -46,7 +49,7 @@ OUTAGE = st.builds(
     drawn=st.lists(OUTAGE, min_size=1, max_size=4),
     payload_bytes=st.sampled_from((512, 1000, 4096)),
     flow_control=st.sampled_from(("pause", "credit", "none")),
-    routing=st.sampled_from(("hash", "round_robin", "spray")),
+    routing=st.sampled_from(("hash", "round_robin", "spray", "adaptive")),
     retry_us=st.sampled_from((15, 40)),
 )
 def test_kernel_and_plain_model_agree(
@@ -55,7 +58,7 @@ def test_kernel_and_plain_model_agree(
     drawn: list[Outage],
     payload_bytes: int,
     flow_control: Literal["pause", "credit", "none"],
-    routing: Literal["hash", "round_robin", "spray"],
+    routing: Literal["hash", "round_robin", "spray", "adaptive"],
     retry_us: int,
 ) -> None:
     graph, listed = whole_bytes(traffic[0]), traffic[1]
@@ -70,6 +73,7 @@ def test_kernel_and_plain_model_agree(
     backend = replace(backend, buffer_bytes=least_buffer(fabric, backend))
     flows = as_routed(fabric, [flow for flow in listed if flow.size_bytes], routing)
     outages = [each for each in drawn if each.cable < len(graph.cables) and fabric.links[2 * each.cable].kind == "nic"]
+    assume(outages)  # where nothing fails, nobody goes back
     faults = [Fault(each.at, f"link{2 * each.cable + each.at % 2}", each.until) for each in outages]
     try:
         expected = simulate(graph, flows, settings_of(fabric, backend), outages=outages)
@@ -82,6 +86,48 @@ def test_kernel_and_plain_model_agree(
 
     assert ends == list(expected.receiver_end_ps)
     assert of_links(stats) == of_plain_links(expected)
+
+
+@given(
+    traffic=traffic(),
+    drawn=st.lists(OUTAGE, min_size=1, max_size=4),
+    payload_bytes=st.sampled_from((512, 1000, 4096)),
+    queue_packets=st.sampled_from((1, 2, 8)),
+    first_packets=st.sampled_from((1, 3, 40)),
+    routing=st.sampled_from(("hash", "spray")),
+    retry_us=st.sampled_from((15, 40)),
+)
+def test_kernel_and_plain_model_agree_on_receivers_that_ask(
+    traffic: tuple[Graph, list[Flow]],
+    drawn: list[Outage],
+    payload_bytes: int,
+    queue_packets: int,
+    first_packets: int,
+    routing: Literal["hash", "spray"],
+    retry_us: int,
+) -> None:
+    graph, listed = whole_bytes(traffic[0]), traffic[1]
+    fabric = choosing(graph, ["nic"] * 6)
+    control = Ndp(queue_packets=queue_packets, first_packets=first_packets)
+    backend = Packet(payload_bytes=payload_bytes, routing=routing, retry_ps=retry_us * US, congestion=control)
+    flows = as_routed(fabric, [flow for flow in listed if flow.size_bytes], routing)
+    outages = [replace(each, cable=each.cable % len(graph.cables)) for each in drawn]
+    faults = [Fault(each.at, f"link{2 * each.cable + each.at % 2}", each.until) for each in outages]
+    asking = Asking([first_packets] * len(flows), queue_packets)
+    try:
+        expected, cuts = simulate_asking(graph, flows, settings_of(fabric, backend), asking, outages)
+    except NoWayError:
+        with pytest.raises(SpecError, match="no way is left from rank"):
+            played(fabric, backend, flows, faults)
+        return
+
+    ends, stats = played(fabric, backend, flows, faults)
+
+    assert stats.packets is not None
+    assert ends == list(expected.receiver_end_ps)
+    for name in ("sent_bytes", "packets", "lost"):
+        assert getattr(stats.packets, name).tolist() == [getattr(link, name) for link in expected.links], name
+    assert stats.packets.cuts.tolist() == cuts
 
 
 def test_bytes_count_for_the_links_that_carried_them() -> None:
@@ -226,8 +272,8 @@ def settings_of(fabric: Fabric, backend: Packet) -> PacketSettings:
         buffer_bytes=backend.buffer_bytes,
         headroom_bytes=3 * usual.largest_bytes,
         routes_by_start=False,
-        routing="spray" if backend.routing == "spray" else "path",
-        selective=backend.routing == "spray",
+        routing=backend.routing if backend.routing in ("spray", "adaptive") else "path",
+        selective=backend.routing in ("spray", "adaptive"),
         retransmit_ps=backend.retry_ps,
         retries=UNTIRING,
         completion="receiver",

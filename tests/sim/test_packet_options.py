@@ -125,6 +125,7 @@ def test_thresholds_that_make_no_sense_are_refused(text: str, message: str) -> N
         ({"sample": "1 ps"}, "sample = 1 ps: links are looked at no more often than each ns; choose at least 1 ns"),
         ({"flow_control": "credit", "reserve_bytes": 0}, "reserve_bytes = 0: with flow_control=credit each link has a"),
         ({"flow_control": "none", "resume_gap_bytes": 1}, "resume_gap_bytes = 1: with flow_control=none nobody is pau"),
+        ({"class_order": "strict"}, "class_order = 'strict': all packets are of one class; leave it out, or give some"),
         ({"routing": "spray", "nack_interval_ps": 1}, "nack_interval_ps = 1: a selective receiver never asks for what"),
         ({"congestion": "ndp", "pause_shift": 2}, "pause_shift = 2: switches that cut packets neither pause anybody"),
         ({"congestion": "ndp", "ecn": "none"}, "ecn = 'none': switches that cut packets neither pause anybody nor"),

@@ -14,6 +14,7 @@ from xsim.fabric.fabric import Link
 from xsim.families import build
 from xsim.sim.contracts import Completion, NetworkStats
 from xsim.sim.network.packet import Packet, _PacketNetwork
+from xsim.sim.packets import engine
 from xsim.sim.packets.instances import Instances
 from xsim.sim.packets.slots import Slots, Stretches
 
@@ -47,9 +48,12 @@ def test_many_submissions_keep_the_tables_as_large_as_a_few(name: str, monkeypat
         assert many[1].packets.go_backs.sum() > 0
 
 
-@given(timetable=timetables(most=12), name=st.sampled_from(sorted(BACKENDS)))
-def test_slots_that_are_used_again_as_soon_as_can_be_change_no_number(timetable: Timetable, name: str) -> None:
+@given(timetable=timetables(most=12), name=st.sampled_from(sorted(BACKENDS)), few=st.sampled_from((0, 64)))
+def test_slots_that_are_used_again_as_soon_as_can_be_change_no_number(
+    timetable: Timetable, name: str, few: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "FEW", few)
         patch.setattr(Slots, "ready", lambda _, count: not count)
         patch.setattr(Slots, "make_room", _small)
         found = play(BACKENDS[name].open(timetable.fabric, 0), timetable)

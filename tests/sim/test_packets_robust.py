@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -24,6 +24,7 @@ from xsim.sim.congestion.dcqcn import Dcqcn
 from xsim.sim.contracts import Network
 from xsim.sim.marking import Marking
 from xsim.sim.network.packet import Packet
+from xsim.sim.packets.instances import Instances
 from xsim.sim.packets.replay import replay
 from xsim.sim.packets.settings import Settings
 
@@ -196,13 +197,33 @@ def test_senders_are_patient_while_a_full_queue_drains() -> None:
 
 def test_a_sender_that_gives_up_names_the_full_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes back sooner than the queue of eight to one is through."""
-    monkeypatch.setattr("xsim.sim.network.packet.RETRIES", 2)
+    monkeypatch.setattr("xsim.sim.network.packet.LEAST_RETRIES", 2)
+    monkeypatch.setattr("xsim.sim.network.packet.DRAINED", 0)
     network = into_one_host(12.5e9, 10**7, Packet(flow_control="none", buffer_bytes=1_000_000, retry_ps=10**7))
 
     with pytest.raises(
         SpecError, match="2 times in a row, and queues were too full for packets that came by host1 -> "
     ):
         network.advance(None)
+
+
+@pytest.mark.parametrize(("congestion", "tries"), [("none", 32), ("dctcp", 100)])
+def test_patience_is_as_long_as_a_queue_takes_to_drain(congestion: str, tries: int) -> None:
+    """Twice 1 MB at 100 Gb/s, as often as 5 us go into that; where senders slow down it does not matter."""
+    found = set[int]()
+    control = build("congestion", {"name": congestion})
+    backend = Packet(flow_control="none", buffer_bytes=1_000_000, retry_ps=5 * 10**6, congestion=control)
+    with pytest.MonkeyPatch.context() as patch:
+        opened = Instances.__init__
+
+        def noted(self: Instances, fabric: Fabric, settings: Settings, *rest: Any) -> None:
+            found.add(settings.retries)
+            opened(self, fabric, settings, *rest)
+
+        patch.setattr(Instances, "__init__", noted)
+        into_one_host(12.5e9, 1000, backend)
+
+    assert max(found) == tries
 
 
 def into_one_host(bytes_per_s: float, size_bytes: int, backend: Packet) -> Network:

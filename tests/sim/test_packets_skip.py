@@ -62,6 +62,7 @@ SETTINGS = {
         "NEXT_CALL",
     ),
     *("LANE_AT", "LANES"),  # of kinds
+    *("BLOCK", "BLOCK_COLUMNS", "PRESENT", "QUIET", "WAKES", "LATEST"),  # of crowds, of which nothing is known any more
     *("CUT", "CALL", "ASK"),  # of receivers that ask, beside whom nothing is skipped
     *("FIRST", "COUNT", "APART", "LATELY", "FORK_COLUMNS"),  # of switches that choose, beside whom nothing is, either
 }

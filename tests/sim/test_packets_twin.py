@@ -84,6 +84,7 @@ CONTROLS: tuple[tuple[CongestionControl, Callable[[Case, int, int], Congestion]]
     pause_shift=st.sampled_from((3, 3, 0, 5)),
     resume_gap_bytes=st.sampled_from((3072, 0, 20_000)),
     control=st.sampled_from(CONTROLS),
+    few=st.sampled_from((0, 1, 64)),
 )
 def test_kernel_and_plain_model_agree(
     traffic: tuple[Graph, list[Flow]],
@@ -107,6 +108,7 @@ def test_kernel_and_plain_model_agree(
     pause_shift: int,
     resume_gap_bytes: int,
     control: tuple[CongestionControl, Callable[[Case, int, int], Congestion]],
+    few: int,
 ) -> None:
     graph, flows = traffic
     flows = [replace(flow, traffic_class=classes[number % len(classes)]) for number, flow in enumerate(flows)]
@@ -166,8 +168,9 @@ def test_kernel_and_plain_model_agree(
     except (StuckError, GaveUpError):
         expected = None
 
-    few = patch("xsim.sim.packets.reorder.MOST_AHEAD", ahead_packets)
-    with few, patch("xsim.sim.packets.replay.wires_of", return_value=built):
+    crowds = patch("xsim.sim.packets.engine.FEW", few)
+    room = patch("xsim.sim.packets.reorder.MOST_AHEAD", ahead_packets)
+    with crowds, room, patch("xsim.sim.packets.replay.wires_of", return_value=built):
         if expected is None:
             with pytest.raises(SpecError):
                 replay(graph, columns(flows), settings)

@@ -41,6 +41,13 @@ curves = st.builds(
     half_flops=amounts,
     attention_half_flops=st.none() | amounts,
     overhead_ps=times,
+    processors=st.none() | st.integers(1, 1000),
+    inner_ramp=amounts,
+    edge_ramp=amounts,
+    attention_half_keys=st.none() | amounts,
+    attention_half_queries=amounts,
+    attention_backward=st.none() | fractions,
+    norm=st.none() | fractions,
 )
 peaks = st.dictionaries(st.sampled_from(DTYPES), rates, min_size=1).map(lambda found: tuple(sorted(found.items())))
 devices = st.builds(

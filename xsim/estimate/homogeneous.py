@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from xsim.errors import SpecError
-from xsim.plan.contracts import EstimateSite, Lowered
+from xsim.plan.contracts import Elsewhere, EstimateSite
 from xsim.plan.workload import Collect, Compute, Fetch, Program
 from xsim.spec.cluster import ClusterSpec, DeviceSlot, rank_slots
 from xsim.spec.deployment import DeploymentPlan
@@ -66,7 +66,7 @@ def _all_of(cluster: ClusterSpec, chosen: DeviceSlot) -> ClusterSpec:
     return replace(cluster, hosts=tuple(hosts))
 
 
-def _busy_ps(program: Program, lowered: Lowered) -> int:
+def _busy_ps(program: Program, lowered: Elsewhere) -> int:
     """All that the group does in its actions, each step after the other."""
     turns = program.turns()
     actions = zip(program.actions, turns, strict=True)
@@ -74,7 +74,7 @@ def _busy_ps(program: Program, lowered: Lowered) -> int:
     return total_ps + _body_ps(program, ("U", 0), 0, lowered)
 
 
-def _body_ps(program: Program, key: tuple[str, int], turn: int, lowered: Lowered) -> int:
+def _body_ps(program: Program, key: tuple[str, int], turn: int, lowered: Elsewhere) -> int:
     total_ps = 0
     for step in program.bodies[key].steps:
         if isinstance(step, Compute):

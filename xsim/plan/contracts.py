@@ -12,6 +12,7 @@ from typing import Protocol
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CommPlan
+from xsim.plan.draw import Draw
 from xsim.plan.layout import Layout
 from xsim.plan.operator import Pass, ShardedOperator
 from xsim.plan.workload import Action, Workload
@@ -22,10 +23,11 @@ from xsim.spec.scenario import Scenario
 __all__ = [
     "CollectiveAlgorithm",
     "ComputeModel",
+    "Elsewhere",
     "Estimate",
     "EstimateSite",
     "Estimator",
-    "Lowered",
+    "Noise",
     "Pass",
     "Planner",
     "Reshard",
@@ -129,6 +131,16 @@ class Schedule(Protocol):
         """
 
 
+class Noise(Protocol):
+    """What makes one iteration unlike another, and devices that are alike."""
+
+    def draw(self, fabric: Fabric, seed: int, iteration: int) -> Draw:
+        """That of an iteration, from 0; of each its own, whatever others are drawn."""
+
+    def varies(self) -> bool:
+        """Whether iterations differ."""
+
+
 class ComputeModel(Protocol):
     """How long an operator takes on a device."""
 
@@ -137,8 +149,8 @@ class ComputeModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
-    """A workload, and the wires that it would run on.
+class Elsewhere:
+    """A workload on another cluster, and the wires that it would run on.
 
     Attributes:
         alone_ps: What transfers take alone on them, where flows share links fairly.
@@ -151,7 +163,7 @@ class Lowered:
 class EstimateSite(Site, Protocol):
     """What an estimate may ask beyond its arguments."""
 
-    def lowered(self, deployment: DeploymentPlan, cluster: ClusterSpec) -> Lowered:
+    def lowered(self, deployment: DeploymentPlan, cluster: ClusterSpec) -> Elsewhere:
         """``deployment`` on ``cluster``, with the other chosen members."""
 
 

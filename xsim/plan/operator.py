@@ -5,18 +5,32 @@ A pass is ``forward``, ``input_gradient`` (of what the operator read), ``weight_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from xsim.plan.comm import CollectiveKind
 
-__all__ = ["FP32_BYTES", "INPUT", "PASSES", "Bound", "Exchange", "Pass", "Product", "ShardedOperator", "Tensor", "Work"]
+__all__ = [
+    "FP32_BYTES",
+    "INPUT",
+    "PASSES",
+    "Bound",
+    "Exchange",
+    "Pass",
+    "Place",
+    "Product",
+    "ShardedOperator",
+    "Tensor",
+    "Work",
+    "placed",
+]
 
 FP32_BYTES = 4
 INPUT = "input"  # the tensor that a layer begins with
 
 Pass = Literal["forward", "input_gradient", "weight_gradient", "update"]
-Bound = Literal["matmul", "attention", "memory"]
+Bound = Literal["matmul", "attention", "memory", "norm"]
 
 PASSES: tuple[Pass, ...] = ("forward", "input_gradient", "weight_gradient", "update")
 
@@ -76,11 +90,13 @@ class ShardedOperator:
     Attributes:
         kind: What the time counts as: ``attention mlp layernorm embedding head optimizer``.
         name: Which operator of its layer: ``qkv core out up activation down`` ...
-        bound: ``matmul`` and ``attention`` compute, ``memory`` only moves bytes.
+        bound: ``matmul`` and ``attention`` compute, ``memory`` only moves bytes, and so does ``norm``, which sums up
+            the row that it changes.
         dtype: Of the arithmetic.
         forward, input_gradient, weight_gradient, update: The work of each pass; absent if it has none.
         reads: What it needs to run forward, by who made it.
         keeps: What its gradients need of that, and of what it made itself. What two operators keep is one tensor.
+        place: Where it stands in a model; no part of what it is.
     """
 
     kind: str
@@ -93,6 +109,7 @@ class ShardedOperator:
     update: Work | None = None
     reads: tuple[Tensor, ...] = ()
     keeps: tuple[Tensor, ...] = ()
+    place: Place | None = field(default=None, compare=False, repr=False)
 
     def work(self, pass_: Pass) -> Work:
         """Of a pass; none at all if it has no such pass."""
@@ -130,3 +147,51 @@ class Exchange:
     forward: CollectiveKind | None
     backward: CollectiveKind | None
     cuts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where operators stand in a model: what tables of measured times are asked by.
+
+    Attributes:
+        layers: Of each layer that they are of, ``embedding``, ``transformer`` or ``head``; an update is of several.
+        samples: Of the micro-batch; 0 of an update.
+        tp: Ranks that cut the layers.
+        share: What the rank has of them, over what it had if the ranks were alike.
+        element_bytes: Of what the ranks exchange.
+        whole: All operators of these layers on this rank.
+        exchanges: Of the ranks, in these layers.
+    """
+
+    layers: tuple[str, ...]
+    samples: int
+    tp: int
+    seq_len: int
+    share: float
+    element_bytes: int
+    whole: tuple[ShardedOperator, ...]
+    exchanges: tuple[Exchange, ...] = ()
+
+
+def placed(
+    parts: Sequence[ShardedOperator | Exchange],
+    *,
+    layers: tuple[str, ...],
+    samples: int,
+    tp: int,
+    seq_len: int,
+    share: float,
+    element_bytes: int,
+) -> tuple[ShardedOperator | Exchange, ...]:
+    """``parts``, all that a rank does in ``layers``, each operator with its place."""
+    place = Place(
+        layers=layers,
+        samples=samples,
+        tp=tp,
+        seq_len=seq_len,
+        share=share,
+        element_bytes=element_bytes,
+        whole=tuple(part for part in parts if isinstance(part, ShardedOperator)),
+        exchanges=tuple(part for part in parts if isinstance(part, Exchange)),
+    )
+    return tuple(replace(part, place=place) if isinstance(part, ShardedOperator) else part for part in parts)

@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xsim.plan.attention import core
-from xsim.plan.operator import INPUT, Exchange, ShardedOperator, Work
+from xsim.plan.operator import FP32_BYTES, INPUT, Exchange, ShardedOperator, Tensor, Work, placed
 from xsim.plan.shard import MASK_BYTES, Shard
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
 
-__all__ = ["layer_operators", "like_layer", "shard_operators"]
+__all__ = ["layer_kind", "layer_operators", "like_layer", "shard_operators"]
 
 
 def layer_operators(
@@ -44,18 +44,33 @@ def layer_operators(
     """
     model, precision = scenario.model, scenario.precision
     shard = Shard(model, samples, tp, index, precision, sequence_parallel, tuple(shares), scenario.gradient_dtype_bytes)
-    return shard_operators(shard, layer, scenario.attention)
+    return placed(
+        shard_operators(shard, layer, scenario.attention, scenario.loss),
+        layers=(layer_kind(model, layer),),
+        samples=samples,
+        tp=tp,
+        seq_len=model.seq_len,
+        share=shares[index] * tp / sum(shares) if shares else 1.0,
+        element_bytes=shard.dtype_bytes,
+    )
 
 
-def shard_operators(shard: Shard, layer: int, attention: str = "flash") -> tuple[ShardedOperator | Exchange, ...]:
-    """The same of a shard; ``attention`` as in ``Scenario``."""
+def shard_operators(
+    shard: Shard, layer: int, attention: str = "flash", loss: str = "fused"
+) -> tuple[ShardedOperator | Exchange, ...]:
+    """The same of a shard; ``attention`` and ``loss`` as in ``Scenario``."""
     if not shard.model.vocab and layer in (0, shard.model.layers + 1):
         return ()
     if layer == 0:
         return _embedding(shard)
     if layer == shard.model.layers + 1:
-        return _head(shard)
+        return _head(shard, loss)
     return (*_attention(shard, attention), *_mlp(shard))
+
+
+def layer_kind(model: ModelSpec, layer: int) -> str:
+    """``embedding``, ``transformer`` or ``head``."""
+    return {0: "embedding", model.layers + 1: "head"}.get(layer, "transformer")
 
 
 def like_layer(model: ModelSpec, layer: int) -> int:
@@ -148,8 +163,11 @@ def _mlp(shard: Shard) -> tuple[ShardedOperator | Exchange, ...]:
 
 
 def _norm(shard: Shard, name: str, maker: str) -> ShardedOperator:
+    """Two kernels back, for the gradients of its input and of its weights: both read the input and what came back."""
     read = shard.tensor(maker, shard.own)
-    return shard.elementwise("layernorm", name, 2 * shard.own, 3 * shard.own, reads=(read,), keeps=(read,))
+    return shard.elementwise(
+        "layernorm", name, 2 * shard.own, 5 * shard.own, reads=(read,), keeps=(read,), bound="norm"
+    )
 
 
 def _residual(shard: Shard, name: str, makers: tuple[str, str]) -> ShardedOperator:
@@ -161,24 +179,39 @@ def _residual(shard: Shard, name: str, makers: tuple[str, str]) -> ShardedOperat
     return shard.elementwise("layernorm", name, 3 * own + mask, 3 * own + mask, reads=reads, keeps=keeps)
 
 
-def _head(shard: Shard) -> tuple[ShardedOperator | Exchange, ...]:
-    """Final norm, logits, and the loss: two reads of the logits and one write of their fp32 softmax, which is kept.
+def _head(shard: Shard, loss: str) -> tuple[ShardedOperator | Exchange, ...]:
+    """Final norm, logits, and the loss, of which an fp32 softmax is kept.
 
     The sums over the vocabulary that the ranks exchange are a few numbers per token, and not counted.
     """
     vocab = shard.part(shard.model.vocab)
-    logits = shard.tokens * vocab
-    softmax = logits * shard.wide
     return (
         _norm(shard, "final_norm", INPUT),
         *shard.enter("head"),
         shard.matmul("head", "logits", shard.model.hidden, vocab, reads="final_norm", enters=True),
-        shard.elementwise(
-            "head",
-            "loss",
-            2 * logits + softmax,
-            softmax + logits,
-            reads=(shard.tensor("logits", logits),),
-            keeps=(shard.tensor("loss", softmax, "softmax", inner=True),),
-        ),
+        _loss(shard, shard.tokens * vocab, fused=loss == "fused"),
+    )
+
+
+def _loss(shard: Shard, logits: int, *, fused: bool) -> ShardedOperator:
+    """Fused: two reads of the logits and a write of the softmax, which backward reads to write the gradients.
+
+    Else a kernel each widens the logits, takes their maximum, subtracts it, takes exponentials, adds them up and
+    divides, and backward one scales and one narrows the gradients.
+    """
+    own, softmax = logits * shard.dtype_bytes, logits * FP32_BYTES
+    widening = own + softmax if shard.dtype_bytes != FP32_BYTES else 0
+    forward, backward = Work(0, 2 * own + softmax), Work(0, softmax + own)
+    if not fused:
+        cast = int(widening > 0)
+        forward, backward = (Work(0, widening + 8 * softmax, 5 + cast), Work(0, 2 * softmax + widening, 1 + cast))
+    return ShardedOperator(
+        kind="head",
+        name="loss",
+        bound="memory",
+        dtype=shard.precision,
+        forward=forward,
+        input_gradient=backward,
+        reads=(shard.tensor("logits", logits),),
+        keeps=(Tensor("loss", softmax, "softmax", inner=True),),
     )

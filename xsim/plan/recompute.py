@@ -87,7 +87,7 @@ def runs(parts: Sequence[Part], again: Collection[str]) -> Iterator[Run]:
 
 def _run(parts: Sequence[Part], first: int, last: int, reader: int) -> Run:
     closing = parts[last]
-    name = closing.name if isinstance(closing, ShardedOperator) and closing.bound != "memory" else ""
+    name = closing.name if isinstance(closing, ShardedOperator) and closing.bound in ("matmul", "attention") else ""
     return Run(range(first, last + 1), last if name else reader, name)
 
 

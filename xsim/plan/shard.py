@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xsim.plan.comm import CollectiveKind
-from xsim.plan.operator import FP32_BYTES, Exchange, Product, ShardedOperator, Tensor, Work
+from xsim.plan.operator import FP32_BYTES, Bound, Exchange, Product, ShardedOperator, Tensor, Work
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import DTYPE_BYTES
 from xsim.spec.shares import share_cuts
@@ -127,12 +127,13 @@ class Shard:
         *,
         reads: tuple[Tensor, ...] = (),
         keeps: tuple[Tensor, ...] = (),
+        bound: Bound = "memory",
     ) -> ShardedOperator:
         """An operator that reads and writes ``moved`` elements forward and ``back`` elements for its gradients."""
         return ShardedOperator(
             kind=kind,
             name=name,
-            bound="memory",
+            bound=bound,
             dtype=self.precision,
             forward=Work(0, moved * self.dtype_bytes),
             input_gradient=Work(0, back * self.dtype_bytes),

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from xsim.errors import PlanError, SpecError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.workload import Action, Body, Fetch, Move, Workload
+from xsim.plan.workload import UPDATE, Action, Body, Fetch, Move, Workload
 from xsim.sim.contracts import Completion, Network, Stream
 from xsim.sim.course import Course, Part, course_of, parts_of
 from xsim.sim.due import Due
@@ -65,7 +65,7 @@ def execute(
     if background:  # in company of what never ends nobody sees that a program waits for ever
         execute(workload, Analytic().open(fabric, 0), fabric)
     least_ps = cache(partial(_least_ps, network, fabric))
-    bodies = (body for program in workload.programs for body in program.bodies.values())
+    bodies = (body for program in workload.programs for body in program.each_body())
     courses = {body: course_of(body, network.solo, least_ps) for body in bodies}
     graphs = [graph for stream in background for graph in stream.graphs]
     folding = None
@@ -187,7 +187,7 @@ class _Run:
         completions, turns, parts = program.completions(), program.turns(), self.parts[index]
         for number, action in enumerate(program.actions):
             self.position[index] = action
-            part = parts[action.kind, action.chunk]
+            part = parts.of(action)
             awaited, free_ps = -1, self.now_ps
             for move in part.incoming:
                 yield self._arrival(move, action.micro_batch)
@@ -204,7 +204,7 @@ class _Run:
         self.log.reached_ps[index] = self.now_ps
         yield self.env.all_of(self.syncs.ends(index))
         self.log.synced_ps[index] = self.now_ps
-        yield from self._perform(index, parts["U", 0], len(program.actions), Action("U", 0), None, 0, -1)
+        yield from self._perform(index, parts.of(UPDATE), len(program.actions), UPDATE, None, 0, -1)
         self.position[index] = "its gathers of parameters"
         yield self.env.all_of(self.syncs.gather(index))
         self.log.ended_ps[index] = self.now_ps

@@ -61,6 +61,10 @@ class Timeline:
     done_ps: tuple[Ints, ...]
     makespan_ps: int
 
+    def action(self, row: int) -> Action:
+        """The action of a row."""
+        return Action(str(self.kind[row]), int(self.micro_batch[row]), int(self.chunk[row]))
+
 
 class Log:
     """A timeline under construction: the executor notes what ends, in any order of programs."""

@@ -17,6 +17,7 @@ __all__ = ["DTYPE_BYTES", "Scenario", "check_deployment"]
 DTYPE_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
 OPTIMIZERS = ("adam", "sgd")
 ATTENTIONS = ("flash", "unfused")
+LOSSES = ("fused", "unfused")
 GRADIENT_DTYPES = ("fp32", "fp16", "bf16")
 
 
@@ -30,6 +31,9 @@ class Scenario:
         precision: Dtype of weights, activations and gradients; the optimizer keeps fp32 copies.
         attention: The kernels between the projections of attention: ``flash`` is one fused kernel, ``unfused`` computes
             and keeps whole matrices of scores (https://arxiv.org/abs/2205.05198 figure 3).
+        loss: The kernels of the loss: ``fused`` reads the logits twice and writes fp32 probabilities, ``unfused`` has a
+            kernel for each step of a softmax in fp32 (megatron/core/tensor_parallel/cross_entropy.py of
+            https://github.com/NVIDIA/Megatron-LM).
         gradient_dtype: In which gradients of weights are added up and synchronised; absent: as ``precision``.
     """
 
@@ -40,6 +44,7 @@ class Scenario:
     precision: Literal["fp32", "tf32", "fp16", "bf16"] = "bf16"
     optimizer: Literal["adam", "sgd"] = "adam"
     attention: Literal["flash", "unfused"] = "flash"
+    loss: Literal["fused", "unfused"] = "fused"
     gradient_dtype: Literal["fp32", "fp16", "bf16"] | None = None
 
     def __post_init__(self) -> None:
@@ -48,6 +53,7 @@ class Scenario:
             ("precision", DTYPE_BYTES),
             ("optimizer", OPTIMIZERS),
             ("attention", ATTENTIONS),
+            ("loss", LOSSES),
             ("gradient_dtype", (None, *GRADIENT_DTYPES)),
         ):
             if getattr(self, name) not in offered:

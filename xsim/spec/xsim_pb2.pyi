@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Scenario(_message.Message):
-    __slots__ = ("cluster", "model", "batch", "deployment", "precision", "optimizer", "attention", "gradient_dtype")
+    __slots__ = ("cluster", "model", "batch", "deployment", "precision", "optimizer", "attention", "gradient_dtype", "loss")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
@@ -16,6 +16,7 @@ class Scenario(_message.Message):
     OPTIMIZER_FIELD_NUMBER: _ClassVar[int]
     ATTENTION_FIELD_NUMBER: _ClassVar[int]
     GRADIENT_DTYPE_FIELD_NUMBER: _ClassVar[int]
+    LOSS_FIELD_NUMBER: _ClassVar[int]
     cluster: ClusterSpec
     model: ModelSpec
     batch: int
@@ -24,7 +25,8 @@ class Scenario(_message.Message):
     optimizer: str
     attention: str
     gradient_dtype: str
-    def __init__(self, cluster: _Optional[_Union[ClusterSpec, _Mapping]] = ..., model: _Optional[_Union[ModelSpec, _Mapping]] = ..., batch: _Optional[int] = ..., deployment: _Optional[_Union[DeploymentPlan, _Mapping]] = ..., precision: _Optional[str] = ..., optimizer: _Optional[str] = ..., attention: _Optional[str] = ..., gradient_dtype: _Optional[str] = ...) -> None: ...
+    loss: str
+    def __init__(self, cluster: _Optional[_Union[ClusterSpec, _Mapping]] = ..., model: _Optional[_Union[ModelSpec, _Mapping]] = ..., batch: _Optional[int] = ..., deployment: _Optional[_Union[DeploymentPlan, _Mapping]] = ..., precision: _Optional[str] = ..., optimizer: _Optional[str] = ..., attention: _Optional[str] = ..., gradient_dtype: _Optional[str] = ..., loss: _Optional[str] = ...) -> None: ...
 
 class ClusterSpec(_message.Message):
     __slots__ = ("name", "hosts", "scale_out")
@@ -85,7 +87,7 @@ class DeviceSlot(_message.Message):
     def __init__(self, device: _Optional[_Union[DeviceSpec, _Mapping]] = ..., count: _Optional[int] = ..., domain: _Optional[str] = ..., pcie: _Optional[_Union[LinkSpec, _Mapping]] = ..., scale_up: _Optional[_Union[LinkSpec, _Mapping]] = ..., rate: _Optional[str] = ...) -> None: ...
 
 class DeviceSpec(_message.Message):
-    __slots__ = ("name", "peak", "memory", "memory_bandwidth", "pcie", "efficiency", "power", "idle_power", "price_usd", "price_usd_per_hour", "scale_up", "rate", "library")
+    __slots__ = ("name", "peak", "memory", "memory_bandwidth", "pcie", "efficiency", "power", "idle_power", "price_usd", "price_usd_per_hour", "scale_up", "rate", "library", "speed")
     class PeakEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +108,7 @@ class DeviceSpec(_message.Message):
     SCALE_UP_FIELD_NUMBER: _ClassVar[int]
     RATE_FIELD_NUMBER: _ClassVar[int]
     LIBRARY_FIELD_NUMBER: _ClassVar[int]
+    SPEED_FIELD_NUMBER: _ClassVar[int]
     name: str
     peak: _containers.ScalarMap[str, str]
     memory: str
@@ -119,23 +122,38 @@ class DeviceSpec(_message.Message):
     scale_up: LinkSpec
     rate: str
     library: str
-    def __init__(self, name: _Optional[str] = ..., peak: _Optional[_Mapping[str, str]] = ..., memory: _Optional[str] = ..., memory_bandwidth: _Optional[str] = ..., pcie: _Optional[_Union[LinkSpec, _Mapping]] = ..., efficiency: _Optional[_Union[EfficiencyCurve, _Mapping]] = ..., power: _Optional[str] = ..., idle_power: _Optional[str] = ..., price_usd: _Optional[float] = ..., price_usd_per_hour: _Optional[float] = ..., scale_up: _Optional[_Union[LinkSpec, _Mapping]] = ..., rate: _Optional[str] = ..., library: _Optional[str] = ...) -> None: ...
+    speed: float
+    def __init__(self, name: _Optional[str] = ..., peak: _Optional[_Mapping[str, str]] = ..., memory: _Optional[str] = ..., memory_bandwidth: _Optional[str] = ..., pcie: _Optional[_Union[LinkSpec, _Mapping]] = ..., efficiency: _Optional[_Union[EfficiencyCurve, _Mapping]] = ..., power: _Optional[str] = ..., idle_power: _Optional[str] = ..., price_usd: _Optional[float] = ..., price_usd_per_hour: _Optional[float] = ..., scale_up: _Optional[_Union[LinkSpec, _Mapping]] = ..., rate: _Optional[str] = ..., library: _Optional[str] = ..., speed: _Optional[float] = ...) -> None: ...
 
 class EfficiencyCurve(_message.Message):
-    __slots__ = ("matmul", "attention", "memory", "half_flops", "attention_half_flops", "overhead")
+    __slots__ = ("matmul", "attention", "memory", "half_flops", "attention_half_flops", "overhead", "processors", "inner_ramp", "edge_ramp", "attention_half_keys", "attention_half_queries", "attention_backward", "norm")
     MATMUL_FIELD_NUMBER: _ClassVar[int]
     ATTENTION_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     HALF_FLOPS_FIELD_NUMBER: _ClassVar[int]
     ATTENTION_HALF_FLOPS_FIELD_NUMBER: _ClassVar[int]
     OVERHEAD_FIELD_NUMBER: _ClassVar[int]
+    PROCESSORS_FIELD_NUMBER: _ClassVar[int]
+    INNER_RAMP_FIELD_NUMBER: _ClassVar[int]
+    EDGE_RAMP_FIELD_NUMBER: _ClassVar[int]
+    ATTENTION_HALF_KEYS_FIELD_NUMBER: _ClassVar[int]
+    ATTENTION_HALF_QUERIES_FIELD_NUMBER: _ClassVar[int]
+    ATTENTION_BACKWARD_FIELD_NUMBER: _ClassVar[int]
+    NORM_FIELD_NUMBER: _ClassVar[int]
     matmul: float
     attention: float
     memory: float
     half_flops: float
     attention_half_flops: float
     overhead: str
-    def __init__(self, matmul: _Optional[float] = ..., attention: _Optional[float] = ..., memory: _Optional[float] = ..., half_flops: _Optional[float] = ..., attention_half_flops: _Optional[float] = ..., overhead: _Optional[str] = ...) -> None: ...
+    processors: int
+    inner_ramp: float
+    edge_ramp: float
+    attention_half_keys: float
+    attention_half_queries: float
+    attention_backward: float
+    norm: float
+    def __init__(self, matmul: _Optional[float] = ..., attention: _Optional[float] = ..., memory: _Optional[float] = ..., half_flops: _Optional[float] = ..., attention_half_flops: _Optional[float] = ..., overhead: _Optional[str] = ..., processors: _Optional[int] = ..., inner_ramp: _Optional[float] = ..., edge_ramp: _Optional[float] = ..., attention_half_keys: _Optional[float] = ..., attention_half_queries: _Optional[float] = ..., attention_backward: _Optional[float] = ..., norm: _Optional[float] = ...) -> None: ...
 
 class LinkSpec(_message.Message):
     __slots__ = ("bandwidth", "latency")

@@ -11,6 +11,7 @@ from xsim.plan.layout import even_cuts
 from xsim.spec.checks import at_least
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
 from xsim.spec.scenario import Scenario
+from xsim.units import parse_bytes
 
 __all__ = ["Uniform"]
 
@@ -30,6 +31,7 @@ class Uniform:
         sequence_parallel: Cut activations between operators over the sequence.
         recompute: What the backward pass computes again in every layer: ``none``, ``selective`` (attention between its
             projections), ``full``, or the name of one operator.
+        bucket: Largest gradient bucket, such as ``100 MB``; empty: one per data-parallel group.
         zero, serial_sync, blocking_sends, tp_overlap: Of the deployment, as they are.
     """
 
@@ -39,6 +41,7 @@ class Uniform:
     micro_batch: int = 1
     sequence_parallel: bool = False
     recompute: str = "none"
+    bucket: str = ""
     zero: int = 0
     serial_sync: bool = False
     blocking_sends: bool = False
@@ -51,6 +54,7 @@ class Uniform:
         at_least(self, "micro_batch", 1)
         if self.zero not in range(4):
             raise SpecError("zero", self.zero, "there is no such stage of ZeRO", "choose 0, 1, 2 or 3")
+        self._bucket_bytes()
 
     def plan(self, scenario: Scenario, site: Site) -> DeploymentPlan:
         tp = self.tp or min(host.size for host in scenario.cluster.hosts)
@@ -68,11 +72,18 @@ class Uniform:
                 )
                 for r in range(dp)
             ),
+            bucket_bytes=self._bucket_bytes(),
             zero=self.zero,
             serial_sync=self.serial_sync,
             blocking_sends=self.blocking_sends,
             tp_overlap=self.tp_overlap,
         )
+
+    def _bucket_bytes(self) -> int | None:
+        try:
+            return parse_bytes(self.bucket) if self.bucket else None
+        except SpecError as error:
+            raise error.under("bucket") from None
 
     def _stage(self, first: int, tp: int, layers: tuple[range, ...]) -> Stage:
         group = DeviceGroup(ranks=tuple(range(first, first + tp)), samples=self.micro_batch)

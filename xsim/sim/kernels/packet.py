@@ -74,6 +74,7 @@ from xsim.sim.kernels.packet_columns import (
     SERIAL,
     SEVERED,
     SIZE,
+    SLOTS,
     START,
     STATE,
     TIME,
@@ -87,6 +88,7 @@ from xsim.sim.kernels.packet_columns import (
 )
 from xsim.sim.kernels.packet_control import Law, advise
 from xsim.sim.kernels.packet_credit import give_back
+from xsim.sim.kernels.packet_crowd import stir
 from xsim.sim.kernels.packet_flow import begin, release
 from xsim.sim.kernels.packet_host import acknowledge, receive, retry
 from xsim.sim.kernels.packet_lane import lane_of, others_wait, port_of
@@ -139,7 +141,7 @@ def run(
         sim[NOW], sim[TURN] = rows[row, TIME], rows[row, SERIAL]
         sim[EVENTS] += 1
         kind, subject, waiting, asked_of, event = rows[row, KIND] & KINDS, rows[row, FLOW], -1, -1, -1
-        acked, marked = 0, False
+        acked, marked, stirred = 0, False, -1
         if kind <= NACK:
             hop = rows[row, HOP]
             link, out = route[hop], route[hop + 1]
@@ -158,13 +160,15 @@ def run(
             elif out >= 0:
                 waiting = forward(row, link, out, rows, links, switches, seen, wheel, heap, sim)
             elif rows[row, KIND] & (CUT | CALL) or (kind == NACK and sim[QUEUE]):
-                waiting = _exchange_calls(row, rows, links, flows, route, wheel, heap, sim)
+                waiting, stirred = _exchange_calls(row, rows, links, flows, route, wheel, heap, sim), subject
             elif kind == DATA:
                 waiting = receive(row, rows, links, flows, seen, arrived, route, members, ended, log, wheel, heap, sim)
-                if sim[QUEUE] and not flows[subject, INSIDE]:
+                if flows[subject, INSIDE]:
+                    stirred = subject
+                elif sim[QUEUE]:
                     asked_of = subject
             else:
-                acked, marked = rows[row, NUMBER], (rows[row, KIND] & MARKED) != 0
+                acked, marked, stirred = rows[row, NUMBER], (rows[row, KIND] & MARKED) != 0, subject
                 waiting = acknowledge(
                     row, rows, links, flows, seen, arrived, route, members, ended, log, wheel, heap, sim
                 )
@@ -177,7 +181,7 @@ def run(
                 if _port_wakes(row, kind, subject, rows, links, sim) and not busy(link, links, sim):
                     waiting = link
             elif kind == START:
-                new = not flows[subject, IN_TURN]
+                new, stirred = not flows[subject, IN_TURN], subject
                 waiting = begin(
                     subject, rows, links, flows, arrived, route, turns, members, ended, log, wheel, heap, sim
                 )
@@ -188,12 +192,12 @@ def run(
             elif kind == ASK:
                 waiting = ask(subject, rows, links, flows, wheel, heap, sim)
             elif kind == RETRY:
-                waiting = retry(subject, rows, flows, route, wheel, heap, sim)
+                waiting, stirred = retry(subject, rows, flows, route, wheel, heap, sim), subject
                 if waiting < -1:
                     return LOST_HOPE
             elif flows[subject, STATE] != FINISHED and state[subject, ALARM + kind - TIMER] == sim[NOW]:
                 state[subject, ALARM + kind - TIMER] = 0.0
-                event, acked = ALARMED + kind - TIMER, flows[subject, ACKED]
+                event, acked, stirred = ALARMED + kind - TIMER, flows[subject, ACKED], subject
         if event >= 0:
             link, told = route[flows[subject, WAY]], row if event == FEEDBACK else 0
             advise(
@@ -201,6 +205,10 @@ def run(
             )
             if event >= ALARMED and _nothing_but_alarms(rows, flows, wheel, bucket, heap, sim):
                 return IDLE
+        if stirred >= 0:
+            link = route[flows[stirred, WAY]]
+            if link >= 0 and links[link, SLOTS] > 0:
+                stir(stirred, link, links, flows, turns)
         if waiting >= 0:  # something has changed for what waits there: it sends now if it can, or when the port is free
             if not busy(waiting, links, sim):
                 serve(waiting, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)

@@ -9,11 +9,12 @@ flows     F x 56   a flow, or a party of one graph (``NEXT_BYTE`` .. ``STRAY``)
 arrived   1-D      bits of packets that have overtaken others, see ``packet_reorder``
 route     1-D      directed links of all ways, each closed by -1
 forks     W x 4    of each place in ``route`` the ways that are the same up to there; empty where nobody chooses
-members   1-D      first the flows that each host port serves in turn, then the flows that follow each flow
+turns     1-D      for each host port, the flows that it serves in turn, and a table of them, see ``packet_crowd``
+members   1-D      the flows that follow each flow
 wheel     1-D      heads of the buckets, then one bit per bucket that is not empty
 bucket    2 x R    the open bucket: keys and rows, the next one last
 heap      3 x R    times, numbers and rows of the events that the wheel does not hold
-sim       1-D      ``NOW`` .. ``BY_PACKET``: the state of the whole, and its settings
+sim       1-D      ``NOW`` .. ``FEW``: the state of the whole, and its settings
 """
 
 from __future__ import annotations
@@ -57,8 +58,18 @@ CREDITS, OWED, OWED_LAST, CREDIT_CALL = range(40, 44)
 # ASKING, ASKING_LAST: flows that the host is to ask for packets, in turn. ASK_AT: when it may ask again. CUTS: packets
 # cut because the queue was full. SERVED_LANE: number of the lane served last.
 ASKING, ASKING_LAST, ASK_AT, CUTS, RATE, SERVED_LANE = range(44, 50)
+# ROOM: for so many flows there are slots in ``turns``. SLOTS: how many are taken if its flows are a crowd, see
+# ``packet_crowd``, else 0.
+ROOM, SLOTS = range(50, 52)
 LINK_COLUMNS = 56
 NO_CALL, ONE_CALL, NEXT_CALL = range(3)
+
+# Of a crowd of flows: BLOCK slots make a block, and BLOCK of those a large one. Of either how many flows are PRESENT.
+# QUIET: 0 if that is not known, else none of them has finished, and none may send before that instant, but for 1.
+# WAKES: when the first of those with bytes may by its rate; an instant that has passed is not known.
+BLOCK, BLOCK_COLUMNS = 64, 3
+PRESENT, QUIET, WAKES = range(BLOCK_COLUMNS)
+LATEST = 1 << 62
 
 # Of a place in ``route``: the same hop on the FIRST of COUNT ways, APART places from one to the next, which have
 # all links up to here in common. At the first: LATELY, which of them was taken last.
@@ -78,9 +89,10 @@ SWITCH_COLUMNS = 2
 # earlier. TRIES: how often in a row it went back. ROUNDS: of the ring of CYCLE_LEN flows from CYCLE on, as in
 # ``TransferGraph``, and how many are DONE. CARRIES: bytes of this round. OFFSET: from being ready to the start.
 # AWAITED: of a flow, what must end or be released before it is ready; of a party, its flows. EXTRA: bytes on the wire
-# beyond each million. IN_TURN: it stands in the list of its port. BASE: first byte of this round. ARRIVED, WORDS: place
-# in ``arrived``, and words of either end there. WAYS: how many its packets take by turns, STRIDE places apart; SPRAYED:
-# packets that have taken one; STRAY: seed of the turns. LANE: of its class, as it stands in the kind of its packets.
+# beyond each million. IN_TURN: it stands in the list of its port; in a crowd, after so many slots. BASE: first byte of
+# this round. ARRIVED, WORDS: place in ``arrived``, and words of either end there. WAYS: how many its packets take by
+# turns, STRIDE places apart; SPRAYED: packets that have taken one; STRAY: seed of the turns. LANE: of its class, as it
+# stands in the kind of its packets.
 NEXT_BYTE, POSTED, ACKED, WINDOW, AVAILABLE, RECEIVED, WAY, WAY_BACK = range(8)
 STATE, BYTES_PER_ROUND, OFFSET, AWAITED, FOLLOWERS, FOLLOWERS_END, BEGAN, SENDER_END = range(8, 16)
 RECEIVER_END, FULL_PAYLOAD, OVERHEAD, INSIDE, MILESTONE, FLOW_RATE, LAST_SIZE, TRIES = range(16, 24)
@@ -123,12 +135,13 @@ WHEEL = BUCKETS + BUCKETS // 64
 # last of them as event ALARMED_AT. ADAPTIVE: whether switches choose for each packet. CLASSES: lanes of a link, beside
 # the first. LINKS: rows from one to the next. STRICT: whether the first goes first. EXEMPT: whether it does in any
 # case, and the memory of switches does not count it. KEPT: what an acknowledgement keeps of the kind of its packet.
-# BY_PACKET: whether each packet counts its bytes for the links that it has taken, not each transfer as it ends.
+# BY_PACKET: whether each packet counts its bytes for the links that it has taken, not each transfer as it ends. FEW:
+# flows at a port that are no crowd; twice as many and more become one.
 NOW, TURN, ISSUED, CURSOR, LEFT, HEAPED, ROWS_FREE, ROWS_LEFT, EVENTS, UNFINISHED, MARGIN = range(11)
 WIDTH, SCALE, ACK_SIZE, PFC_SIZE, ACK_EVERY, RESERVE, RESUME_GAP = range(11, 18)
 GAP_TIME, AT_RECEIVER, CONTROLLED, RECORDED, WINDOW_FOLLOWS, REPACED, BELOW = range(18, 25)
 RETRY_TIME, RETRIES, GAVE_UP, ENDED, LOGGED, SELECTIVE, QUEUE = range(25, 32)
-ALARMS, ALARMED_AT, ADAPTIVE, CLASSES, LINKS, STRICT, EXEMPT, KEPT, BY_PACKET = range(32, 41)
+ALARMS, ALARMED_AT, ADAPTIVE, CLASSES, LINKS, STRICT, EXEMPT, KEPT, BY_PACKET, FEW = range(32, 42)
 SIM_COLUMNS = 48
 
 # What ``run`` answers.

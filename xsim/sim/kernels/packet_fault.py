@@ -32,6 +32,7 @@ from xsim.sim.kernels.packet_columns import (
     PAUSED_FOR,
     PAUSED_SINCE,
     PAUSING,
+    QUEUE,
     RESERVE,
     RESUME,
     RESUME_GAP,
@@ -59,6 +60,10 @@ def sever(
     Its ends forget what they have told each other of pauses and credit.
     """
     sim[NOW], sim[TURN] = at, -1
+    row = links[link, URGENT]
+    while row >= 0 and sim[QUEUE]:  # where packets are cut, no frames are urgent, but packets
+        links[link, LOST] += 1
+        row = rows[row, NEXT]
     links[link, URGENT] = _forget(links[link, URGENT], rows, sim)
     for place in range(sim[CLASSES] + 1):
         _sever_lane(link + place * sim[LINKS], link, at, rows, links, switches, route, wheel, heap, sim)

@@ -16,12 +16,14 @@ from xsim.sim.kernels.packet_columns import (
     BYTES_PER_ROUND,
     CARRIED,
     CARRIES,
+    CLASSES,
     CYCLE,
     CYCLE_LEN,
     DONE,
     DST_PARTY,
     ENDED,
     EXTRA,
+    FEW,
     FINISHED,
     FLOW,
     FLOW_RATE,
@@ -40,9 +42,11 @@ from xsim.sim.kernels.packet_columns import (
     RATE,
     READY_AT,
     RECEIVER_END,
+    ROOM,
     ROUNDS,
     SELECTIVE,
     SENDER_END,
+    SLOTS,
     SRC_PARTY,
     START,
     STATE,
@@ -51,6 +55,7 @@ from xsim.sim.kernels.packet_columns import (
     WAITING,
     WAY,
 )
+from xsim.sim.kernels.packet_crowd import enter, gather
 from xsim.sim.kernels.packet_pull import begin_asking
 from xsim.sim.kernels.packet_reorder import begin_round
 
@@ -117,8 +122,15 @@ def begin(
     flows[flow, POSTED] += flows[flow, CARRIES]
     if flows[flow, IN_TURN] == 0:
         flows[flow, IN_TURN], flows[flow, FLOW_RATE] = 1, links[link, RATE]
-        turns[links[link, FLOWS_AT] + links[link, FLOWS_HERE]] = flow
         links[link, FLOWS_HERE] += 1
+        if links[link, SLOTS] > 0:
+            if links[link, SLOTS] == links[link, ROOM]:
+                gather(link, links, flows, turns)
+            enter(flow, link, links, flows, turns)
+        else:
+            turns[links[link, FLOWS_AT] + links[link, FLOWS_HERE] - 1] = flow
+            if links[link, FLOWS_HERE] > 2 * sim[FEW] and sim[CLASSES] == 0:
+                gather(link, links, flows, turns)
     return int(link)
 
 

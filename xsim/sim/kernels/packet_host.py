@@ -59,7 +59,7 @@ from xsim.sim.kernels.packet_credit import may_send
 from xsim.sim.kernels.packet_flow import complete, settle
 from xsim.sim.kernels.packet_lane import lane_of
 from xsim.sim.kernels.packet_link import append, busy, transmit
-from xsim.sim.kernels.packet_pull import forget
+from xsim.sim.kernels.packet_pull import drop, forget
 from xsim.sim.kernels.packet_reorder import confirm, take
 from xsim.sim.kernels.packet_ways import carry
 
@@ -172,6 +172,8 @@ def acknowledge(
         if not sim[AT_RECEIVER] and flows[flow, STATE] == UNDER_WAY:
             complete(flow, rows, links, flows, route, members, ended, log, wheel, heap, sim)
         settle(flow, flows, sim)
+        if sim[QUEUE]:
+            drop(flow, rows, flows, sim)
     if kind == NACK:
         flows[flow, NEXT_BYTE] = flows[flow, ACKED]
         flows[flow, GO_BACKS] += 1

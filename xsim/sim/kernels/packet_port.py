@@ -51,6 +51,7 @@ from xsim.sim.kernels.packet_columns import (
     SENT_AT,
     SERVED,
     SIZE,
+    SLOTS,
     STRICT,
     TAKEN,
     URGENT,
@@ -59,6 +60,7 @@ from xsim.sim.kernels.packet_columns import (
 )
 from xsim.sim.kernels.packet_control import expect_reply
 from xsim.sim.kernels.packet_credit import give_back, may_send
+from xsim.sim.kernels.packet_crowd import stir
 from xsim.sim.kernels.packet_lane import flow_of_lanes, lane_of, next_lane
 from xsim.sim.kernels.packet_link import (
     admit,
@@ -161,15 +163,16 @@ def serve(
             _leave(row, link, link, rows, links, chances, switches, seen, route, wheel, heap, sim)
         transmit(row, link, rows, links, wheel, heap, sim)
     elif links[link, FLOWS_HERE] > 0:
-        place = next_in_turn(link, links, flows, turns, sim)
-        if place >= 0:
-            flow = turns[links[link, FLOWS_AT] + place]
+        flow, place = next_in_turn(link, links, flows, turns, sim)
+        if flow >= 0:
             again = flows[flow, RESEND] if sim[QUEUE] else -1
             first = rows[again, NUMBER] if again >= 0 else flows[flow, NEXT_BYTE]
             payload = min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - first)
             if may_send(payload + flows[flow, OVERHEAD], link, rows, links, wheel, heap, sim):
                 links[link, SERVED] = place
                 _send(flow, first, payload, link, rows, links, flows, seen, arrived, wheel, heap, sim)
+                if links[link, SLOTS] > 0:
+                    stir(flow, link, links, flows, turns)
         else:
             sleep(link, rows, links, flows, turns, wheel, heap, sim)
 

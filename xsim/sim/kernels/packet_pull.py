@@ -35,7 +35,7 @@ from xsim.sim.kernels.packet_columns import (
 )
 from xsim.sim.kernels.packet_control import expect_reply
 
-__all__ = ["begin_asking", "forget", "hear", "take_back"]
+__all__ = ["begin_asking", "drop", "forget", "hear", "take_back"]
 
 Ints = NDArray[np.int64]
 WITHOUT_END = 1 << 60
@@ -44,7 +44,7 @@ WITHOUT_END = 1 << 60
 @part
 def begin_asking(flow: int, rows: Ints, flows: Ints, sim: Ints) -> None:
     """A round of the flow begins: its first window needs no call, and nothing that stays in a host does."""
-    _drop(flow, rows, flows, sim)
+    drop(flow, rows, flows, sim)
     packets = -(-flows[flow, CARRIES] // flows[flow, FULL_PAYLOAD])
     first = min(packets, flows[flow, FIRST_PACKETS])
     flows[flow, MISSING], flows[flow, COMING] = packets, first
@@ -85,12 +85,12 @@ def take_back(flow: int, rows: Ints, flows: Ints) -> int:
 @part
 def forget(flow: int, rows: Ints, flows: Ints, sim: Ints) -> None:
     """The sender goes back: all that is not acknowledged is sent again, a first window of it unasked."""
-    _drop(flow, rows, flows, sim)
+    drop(flow, rows, flows, sim)
     flows[flow, ALLOWED] = max(flows[flow, ALLOWED], flows[flow, FIRST_PACKETS])
 
 
 @part
-def _drop(flow: int, rows: Ints, flows: Ints, sim: Ints) -> None:
+def drop(flow: int, rows: Ints, flows: Ints, sim: Ints) -> None:
     """Nothing is to be sent again."""
     while flows[flow, RESEND] >= 0:
         row = flows[flow, RESEND]

@@ -8,56 +8,54 @@ from numpy.typing import NDArray
 from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.packet_clock import new_row, schedule
 from xsim.sim.kernels.packet_columns import (
-    ACKED,
-    ALLOWED,
     AVAILABLE,
+    FEW,
     FINISHED,
     FLOW,
     FLOWS_AT,
     FLOWS_HERE,
     KIND,
+    LATEST,
     NEXT_BYTE,
     NOW,
     PAUSED,
     POSTED,
-    QUEUE,
-    RESEND,
     SERVED,
+    SLOTS,
     STATE,
     WAKE,
     WAKE_ROW,
-    WINDOW,
 )
+from xsim.sim.kernels.packet_crowd import close_up, may_go, next_of_many, wakes_of_many
 
 __all__ = ["let_go", "next_in_turn", "sleep"]
 
 Ints = NDArray[np.int64]
-LATEST = 1 << 62
 
 
 @part
-def next_in_turn(link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> int:
-    """Place of the next flow after the last one served that may send, -1 if none may.
+def next_in_turn(link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> tuple[int, int]:
+    """The next flow after the last one served that may send, and its place; -1 if none may.
 
     Finished flows that the search comes by leave the list, with all finished ones behind the first of them.
     """
+    if links[link, SLOTS] > 0:
+        if links[link, FLOWS_HERE] > sim[FEW]:
+            return next_of_many(link, links, flows, turns, sim)
+        close_up(link, links, turns)
     first, count = links[link, FLOWS_AT], links[link, FLOWS_HERE]
-    paused, asked, found, leaving = links[link, PAUSED] != 0, sim[QUEUE] > 0, -1, count
+    paused, found, leaving = links[link, PAUSED] != 0, -1, count
     for step in range(1, count + 1):
         place = (links[link, SERVED] + step) % count
         flow = turns[first + place]
-        sent, acked = flows[flow, NEXT_BYTE], flows[flow, ACKED]
-        window = flows[flow, WINDOW]
-        ready = sent < flows[flow, POSTED] and (window == 0 or sent - acked < window)
-        if asked:
-            ready = flows[flow, ALLOWED] > 0 and (ready or flows[flow, RESEND] >= 0)
-        if not paused and ready:
+        if not paused and may_go(flow, flows, sim):
             if flows[flow, AVAILABLE] <= sim[NOW]:
                 found = place
                 break
         elif flows[flow, STATE] == FINISHED:
             leaving = min(leaving, place)
-    return let_go(link, found, leaving, links, flows, turns)
+    found = let_go(link, found, leaving, links, flows, turns)
+    return turns[first + found] if found >= 0 else -1, found
 
 
 @part
@@ -83,10 +81,13 @@ def sleep(link: int, rows: Ints, links: Ints, flows: Ints, turns: Ints, wheel: I
     if links[link, WAKE_ROW] >= 0:
         return
     first, at = links[link, FLOWS_AT], LATEST
-    for place in range(links[link, FLOWS_HERE]):
-        flow = turns[first + place]
-        if flows[flow, NEXT_BYTE] < flows[flow, POSTED] and flows[flow, AVAILABLE] > sim[NOW]:
-            at = min(at, flows[flow, AVAILABLE])
+    if links[link, SLOTS] > 0:
+        at = wakes_of_many(link, links, flows, turns, sim)
+    else:
+        for place in range(links[link, FLOWS_HERE]):
+            flow = turns[first + place]
+            if flows[flow, NEXT_BYTE] < flows[flow, POSTED] and flows[flow, AVAILABLE] > sim[NOW]:
+                at = min(at, flows[flow, AVAILABLE])
     if at < LATEST:
         row = new_row(rows, sim)
         rows[row, KIND], rows[row, FLOW] = WAKE, link

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from math import ceil, inf
 from typing import Literal
 
 from xsim.errors import SpecError
@@ -18,7 +19,7 @@ from xsim.sim.contracts import Completion, CongestionControl, Fault, Network, Ne
 from xsim.sim.kernels.never import LONGEST_PS, NEVER_PS
 from xsim.sim.marking import markings_of
 from xsim.sim.packets.alone import Alone
-from xsim.sim.packets.fabric_wires import wires_of_fabric
+from xsim.sim.packets.fabric_wires import INSIDE_HOSTS, wires_of_fabric
 from xsim.sim.packets.instances import Instances
 from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.unused import check_used
@@ -29,7 +30,13 @@ from xsim.units import parse_time
 
 __all__ = ["Packet"]
 
-RETRIES, UNTIRING = 100, 1 << 40  # in a row; where a link fails, its packets are lost until it works again
+# How often in a row a sender goes back. Without congestion control those whose packets fill a queue go on to fill it,
+# and it is always the same that find room, by the phase in which they come (Floyd and Jacobson, Computer Communication
+# Review 21(2), 1991): who has not got in by the time that takes a full memory to drain twice never does. Where a link
+# fails, its packets are lost until it works again.
+RETRIES, LEAST_RETRIES, UNTIRING = 100, 7, 1 << 40
+DRAINED = 2
+PS_PER_S = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,9 @@ class Packet:
         flow_control: Between hosts. ``pause``: a switch that fills up pauses its neighbours (PFC). ``credit``: they
             send only what has room at the end of the link (InfiniBand). ``none``: packets are lost.
         credit_bytes: Of the buffer at the end of each link that works by credit; absent: just enough for its rate.
-        retry_ps: Where packets are lost, a sender goes back after so long without progress.
+        retry_ps: Where packets are lost, a sender goes back after so long without progress; 100 times in a row in vain
+            are an error. Without congestion control that is as often as this goes into the time that a full memory
+            takes to drain twice, at least 7 times: who finds it full then always will.
         collective_class, hand_over_class, sync_class, background_class: Traffic class, 1 to 7, of collectives within
             stages, of what stages hand on, of gradient and parameter syncs, and of the traffic of others. At every link
             each class has queues, pauses, credit and marks of its own.
@@ -139,7 +148,22 @@ class Packet:
 
     def open(self, fabric: Fabric, seed: int, faults: Sequence[Fault] = ()) -> Network:
         settings = self._settings(seed, lossy=bool(faults))
+        if settings.retries == RETRIES and self.congestion.law is None and self.congestion.asking is None:
+            settings = replace(settings, retries=self._patience(fabric))
         return _PacketNetwork(fabric, settings, self._classes(), faults, reuse=self.reuse and not self.exact)
+
+    def _patience(self, fabric: Fabric) -> int:
+        """How often a sender goes back in vain before it is clear that it always will."""
+        slowest = min(
+            (
+                rate
+                for rate, link in zip(fabric.bandwidth_bytes_per_s.tolist(), fabric.links, strict=True)
+                if link.kind not in INSIDE_HOSTS and rate > 0
+            ),
+            default=inf,
+        )
+        drains_ps = DRAINED * self.buffer_bytes / slowest * PS_PER_S
+        return max(LEAST_RETRIES, ceil(min(UNTIRING, drains_ps / self.retry_ps)))
 
     def _classes(self) -> Mapping[Purpose, int]:
         return {

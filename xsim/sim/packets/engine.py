@@ -17,6 +17,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 MARGIN = 16  # rows that an event may take, beside one per flow that it starts
 LOG = 4096  # durations that find room in the log
+FEW = 64  # flows at one port that are looked at one after another
 
 
 class Engine:
@@ -223,6 +224,7 @@ def _sim(settings: Settings, width: int, links: int) -> Ints:
         k.STRICT: settings.class_order == "strict" and lanes > 1,
         k.EXEMPT: settings.exempts,
         k.KEPT: k.MARKED if settings.ack_priority else k.MARKED | k.LANES,
+        k.FEW: FEW,
     }.items():
         sim[column] = value
     return sim

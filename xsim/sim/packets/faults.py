@@ -65,6 +65,10 @@ class Breaking(Engine):
     down: dict[int, int]
     reroute: Callable[[], None]
 
+    def _set_up(self) -> None:
+        """A flow on its way round may leave by another port than that at which it takes turns: no crowd knows that."""
+        self.sim[k.FEW] = k.LATEST
+
     def run(self, until: int) -> int:
         """As ``Engine.run``."""
         while self.changes and self.changes[0].tick <= until:

@@ -25,6 +25,7 @@ from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.skip import engine_for
 from xsim.sim.packets.slots import Slots
 from xsim.sim.packets.stuck import full_queues, listed, reason
+from xsim.sim.packets.turns import give_room, standing
 from xsim.sim.packets.wires import Wires, width_of
 from xsim.sim.traffic.compiled import Compiled
 from xsim.sim.traffic.stored import SCALE_UP, largest_bytes
@@ -196,7 +197,9 @@ class Instances:
         first, last = self._name(way[0]), self._name(way[np.argmax(way < 0) - 1])
         transfer = f"transfer {first.partition(' -> ')[0]} -> {last.rpartition(' -> ')[2]}"
         problem = f"its sender has gone back {self._settings.retries} times in a row"
-        problem += full_queues(engine.links, self._name, len(self._fabric.links))
+        full = full_queues(engine.links, self._name, len(self._fabric.links))
+        slows = self._settings.congestion.law or self._settings.congestion.asking
+        problem += full + (", where nothing slows down those that find room" if full and not slows else "")
         fix = "choose a network.congestion such as dctcp, another network.flow_control, or a longer network.retry_ps"
         return SpecError("network", "packet", f"{transfer} does not end: {problem}", fix)
 
@@ -240,19 +243,19 @@ class Instances:
         self._ways.mends = any(not change.fails for change in engine.changes)
         self._add_ways(*self._ways.give_again(engine.flows))
 
-    def _let_in(self, ports: Ints) -> None:
+    def _let_in(self, at: Ints) -> None:
         """Make room in the lists of the ports at which the new flows take turns."""
         engine = self._engine
-        self._let += np.bincount(ports[ports >= 0], minlength=len(self._let))
+        self._let += np.bincount(at[at >= 0], minlength=len(self._let))
         if (self._let <= self._capacity).all():
             return
         capacity = np.where(self._let > self._capacity, 2 * self._let, self._capacity)
-        first = np.cumsum(capacity) - capacity
-        turns = np.zeros(int(capacity.sum()), dtype=np.int64)
-        for port in np.flatnonzero(engine.links[:, k.FLOWS_HERE]).tolist():
-            old, count = engine.links[port, k.FLOWS_AT], engine.links[port, k.FLOWS_HERE]
-            turns[first[port] : first[port] + count] = engine.turns[old : old + count]
-        engine.turns, engine.links[: len(first), k.FLOWS_AT], self._capacity = turns, first, capacity
+        ports = np.flatnonzero(engine.links[:, k.FLOWS_HERE]).tolist()
+        kept = [standing(engine.links, engine.turns, port) for port in ports]
+        engine.turns, self._capacity = give_room(engine.links, capacity), capacity
+        for port, flows in zip(ports, kept, strict=True):
+            first = int(engine.links[port, k.FLOWS_AT])
+            engine.turns[first : first + len(flows)] = flows
 
     def _size_packets(self, flows: Ints, compiled: Compiled) -> None:
         """What the packets of these flows are like, by the links of their ways."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.sending import Streams, lasts, packets_per_ack
+from xsim.sim.packets.turns import know_nothing
 
 if TYPE_CHECKING:
     from xsim.sim.packets.views import View
@@ -49,7 +50,7 @@ LINK_SWAYS = (k.FREE_SET, k.PAUSED, k.BACKLOG, k.TAKEN, k.OVER, k.PAUSING, k.SER
 LINK_KEPT = (
     *(k.DELAY, k.DATA_TIME, k.ACK_TIME, k.FLOWS_HERE, k.RATE, k.INTO, k.SHIFT, k.HEADROOM, k.BACK),
     *(k.KMIN, k.KMAX, k.DICE, k.MARKS, k.FLOWS_AT, k.CARRIED, k.DROPS, k.LOST),
-    *(k.DATA_SIZE, k.BUFFER, k.SIGNALS, k.ASKING, k.ASKING_LAST, k.ASK_AT, k.CUTS, k.SEVERED),
+    *(k.DATA_SIZE, k.BUFFER, k.SIGNALS, k.ROOM, k.SLOTS, k.ASKING, k.ASKING_LAST, k.ASK_AT, k.CUTS, k.SEVERED),
     k.SERVED_LANE,
 )
 FLOW_COLUMNS = (*FLOW_STREAM, *FLOW_INSTANTS, *FLOW_NUMBERS, *FLOW_KEPT)
@@ -60,7 +61,7 @@ SIM_COLUMNS = (
     *(k.NOW, k.TURN, k.ISSUED, k.CURSOR, k.LEFT, k.HEAPED, k.ROWS_FREE, k.ROWS_LEFT, k.EVENTS, k.UNFINISHED),
     *(k.MARGIN, k.WIDTH, k.SCALE, k.ACK_SIZE, k.PFC_SIZE, k.ACK_EVERY, k.RESERVE, k.RESUME_GAP, k.GAP_TIME),
     *(k.AT_RECEIVER, k.CONTROLLED, k.RECORDED, k.WINDOW_FOLLOWS, k.REPACED, k.BELOW, k.RETRY_TIME, k.RETRIES),
-    *(k.GAVE_UP, k.ENDED, k.LOGGED, k.ALARMS, k.ALARMED_AT, k.LINKS, k.KEPT),
+    *(k.GAVE_UP, k.ENDED, k.LOGGED, k.ALARMS, k.ALARMED_AT, k.LINKS, k.KEPT, k.FEW),
 )
 # Of ``sim``, what nobody knows how to move: packets that overtake one another leave marks in a table of their own,
 # receivers that ask for packets keep lists, switches that choose know what they chose, and links have as many queues as
@@ -130,6 +131,7 @@ def move(engine: Engine, streams: Streams, view: View, shift: Shift) -> None:
     own[:, k.RETRY_AT] += shift.ticks * waits
     own[:, k.RETRY_NUMBER] += shift.numbers * waits
     flows[streams.flows] = own
+    know_nothing(links, engine.turns)
     for position in engine.control.positions or ():
         column = k.OWN + position
         engine.memory[streams.flows, column] += shift.stream * (engine.memory[streams.flows, column] > 0)

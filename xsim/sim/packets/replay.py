@@ -26,6 +26,7 @@ from xsim.sim.packets.settings import Settings
 from xsim.sim.packets.skip import engine_for
 from xsim.sim.packets.stuck import reason
 from xsim.sim.packets.tables import in_lines
+from xsim.sim.packets.turns import give_room
 from xsim.sim.packets.ways import Blocks, in_turn, stray, taken
 from xsim.sim.packets.wires import width_of, wires_of
 
@@ -230,13 +231,13 @@ def _flow_tables(flows: Flows, links: Ints, settings: Settings) -> tuple[Ints, I
     route[_places(table[:, k.WAY_BACK], back)] = flows.back
     first = route[table[:, k.WAY]]
     used = np.bincount(first[first >= 0], minlength=len(links))
-    links[:, k.FLOWS_AT] = np.cumsum(used) - used
     links[:, k.SERVED] = 0
+    turns = give_room(links, used)
     followers = np.flatnonzero(flows.after >= 0)
     followers = followers[np.argsort(flows.after[followers], kind="stable")]
     until = np.cumsum(np.bincount(flows.after[followers], minlength=count))
     table[:, k.FOLLOWERS], table[:, k.FOLLOWERS_END] = np.concatenate(([0], until[:-1])), until
-    return table, route, np.zeros(int(used.sum()), dtype=np.int64), followers
+    return table, route, turns, followers
 
 
 def _places(first: Ints, counts: Ints) -> Ints:

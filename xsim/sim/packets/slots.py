@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.engine import Engine
 from xsim.sim.packets.tables import in_lines
+from xsim.sim.packets.turns import standing
 from xsim.sim.traffic.compiled import Compiled
 
 __all__ = ["Slots", "Stretches"]
@@ -164,8 +165,7 @@ def _referred(engine: Engine) -> NDArray[np.bool_]:
         some = rows[found[0, :count]]
         known[some[np.isin(some[:, k.KIND] & k.KINDS, OF_FLOWS), k.FLOW]] = True
     for port in np.flatnonzero(links[:, k.FLOWS_HERE]).tolist():
-        first = links[port, k.FLOWS_AT]
-        known[engine.turns[first : first + links[port, k.FLOWS_HERE]]] = True
+        known[standing(links, engine.turns, port)] = True
     for first_asked in links[links[:, k.ASKING] >= 0, k.ASKING].tolist():
         flow = first_asked
         while flow >= 0:

@@ -34,13 +34,16 @@ def _unused(settings: Settings, *, credit_inside: bool) -> Mapping[str, tuple[st
     if control != "credit" and not credit_inside:
         found["credit_bytes"] = f"with flow_control={control} no link works by credit", "set flow_control=credit"
     if control != "pause":
-        found["resume_gap_bytes"] = f"with flow_control={control} nobody is paused", "set flow_control=pause"
+        paused = (f"with flow_control={control} nobody is paused", "set flow_control=pause")
+        found |= dict.fromkeys(("resume_gap_bytes", "pfc_bytes"), paused)
     if control == "credit":
         problem = "with flow_control=credit each link has a buffer of its own"
         found |= dict.fromkeys(OF_MEMORY, (problem, "set credit_bytes"))
     if settings.congestion.asking and control != "credit":
         problem = "switches that cut packets neither pause anybody nor mark nor lose packets"
         found |= dict.fromkeys((*OF_MEMORY, "ecn"), (problem, "choose another congestion control"))
+    if len(settings.lanes) == 1:
+        found["class_order"] = "all packets are of one class", "give some another class"
     if settings.selective:
         found["nack_interval_ps"] = "a selective receiver never asks for what is missing", "set receiver=in_order"
     if settings.fast_forward and engine_for(settings) is Engine:

@@ -1,0 +1,115 @@
+"""Points of rows: made by the functions that make those of a sweep, of the same configs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runners.asked import asked_for
+from runners.cli import Command, Setting
+from runners.compose import Composer, session
+from runners.options import LABELS, PRESETS
+from runners.published.machines import Unknown
+from runners.published.measures import measured_bytes
+from runners.published.replay import replay
+from runners.published.rows import Row
+from runners.published.sources import read_sources
+from runners.resolve import Point, Resolver
+from runners.settings import Settings, refuse_commands
+from xsim.errors import SpecError
+
+__all__ = ["Planned", "plan_rows"]
+
+BASE = {"planner": "uniform", "topology": "one_switch", "tracking": "none"}
+LONGEST_S = 300  # of a simulation, unless the command says otherwise; what takes longer is left out
+NOTHING: Mapping[str, int] = {}
+SPECS = ("cluster", "model", "deployment")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A row and its experiment.
+
+    Attributes:
+        step_s: Measured.
+        memory_bytes: Measured, if it was.
+        point: Its experiment; absent if the row is left out, or its trials are still to run.
+        trials: One replica alone, for each way in which the row may have been run.
+        reason: Why the row is left out; empty if it is not.
+    """
+
+    row: Row
+    step_s: float | None = None
+    memory_bytes: int | None = None
+    point: Point | None = None
+    trials: tuple[Point, ...] = ()
+    reason: str = ""
+
+
+def plan_rows(
+    rows: Iterable[Row], command: Command, chosen: Mapping[str, int] = NOTHING, reference: Path | None = None
+) -> tuple[tuple[Planned, ...], Settings]:
+    """The experiments of ``rows``; what the command line sets holds for all of them.
+
+    Args:
+        chosen: By the name of a row, the number of the trial that was fastest.
+        reference: The folder that profiles of sources are in.
+
+    Raises:
+        SpecError: The command line is wrong, or asks for more than one value.
+    """
+    for setting in command.settings:
+        if setting.key in PRESETS or setting.key in SPECS or len(setting.values) > 1:
+            shown = ",".join(map(str, setting.values))
+            raise SpecError(setting.key, shown, "the rows say that", "leave it out, or start runners.sweep")
+    sources, models = read_sources()
+    with session():
+        asked = asked_for(command, None)
+        maker = _Maker.of(Composer((), command.config_dirs), asked.groups, asked.values)
+        limit = Setting("timeout_s", (LONGEST_S,))
+        settings = Settings.from_plain(maker.composer.joined(maker.base, {}, [limit, *asked.settings]))
+        planned = []
+        for row in rows:
+            try:
+                found = replay(row, sources.get(row.group), models, reference)
+                few = len(found.choices) == 1 or row.name in chosen
+                planned.append(
+                    Planned(
+                        row=row,
+                        step_s=found.step_s,
+                        memory_bytes=measured_bytes(row),
+                        point=maker.point(found.choices[chosen.get(row.name, 0)]) if few else None,
+                        trials=() if few else tuple(map(maker.point, found.trials)),
+                    )
+                )
+            except (Unknown, SpecError) as error:
+                planned.append(Planned(row=row, reason=str(error)))
+    return tuple(planned), settings
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """What the points of all rows share."""
+
+    composer: Composer
+    base: dict[str, object]
+    named: Mapping[str, str | None]
+    groups: Mapping[str, object]
+    values: Sequence[Setting]
+
+    @classmethod
+    def of(cls, composer: Composer, groups: Mapping[str, object], values: Sequence[Setting]) -> _Maker:
+        base, named = composer.base({**BASE, **groups})
+        refuse_commands(base)
+        return cls(composer, base, named, groups, values)
+
+    def point(self, choice: Mapping[str, Any]) -> Point:
+        """The experiment of one choice."""
+        chosen = {"memory": "report", **choice}
+        values = [Setting(key, (value,)) for key, value in chosen.items() if key in SPECS or key not in LABELS]
+        names = {key: str(value["name"]) for key, value in chosen.items() if key in SPECS}
+        members = {key: value for key, value in chosen.items() if key in LABELS and key not in SPECS}
+        resolver = Resolver(self.composer, self.base, {**self.named, **names}, [*values, *self.values])
+        return resolver.point({**members, **self.groups})

@@ -1,0 +1,77 @@
+"""Times of one device carried to others by the ratios of their rooflines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from xsim.plan.carry import carried
+from xsim.plan.compute.profile import Profile
+from xsim.plan.compute.roofline import Roofline
+from xsim.plan.contracts import Pass
+from xsim.plan.operator import ShardedOperator
+from xsim.spec.cluster import DeviceSpec
+from xsim.spec.codec import from_plain
+
+__all__ = ["Scaled"]
+
+COMPUTING_ERROR, MOVING_ERROR = (
+    0.17,
+    0.31,
+)  # the largest mean of carried kernels, measured on the target, docs/kernels.md
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """What ``device`` takes, by its profile or its efficiency curve, times the ratio of two rooflines per operator.
+
+    As in HeteroSim: what computes goes by FLOP/s, what moves bytes by bandwidth. The roofline of the target is that of
+    its peaks with the efficiency of ``device``; its own curve counts for nothing but the number of its processors.
+
+    Attributes:
+        device: Of the device library; what was measured on it.
+        path: Of a table of its times, as of ``profile``; without one its efficiency curve gives them.
+        text: What the table holds.
+        collectives: As of ``profile``.
+    """
+
+    device: str = "a100_80"
+    path: str = ""
+    text: str = ""
+    collectives: str = "apart"
+
+    def __post_init__(self) -> None:
+        self._source()
+        self._profile()
+
+    def time_ps(self, device: DeviceSpec, operator: ShardedOperator, pass_: Pass) -> int:
+        source = self._source()
+        found = self._profile().time_ps(source, operator, pass_) if self.text else None
+        if device.name == source.name:
+            return Roofline().time_ps(source, operator, pass_) if found is None else found
+        there = replace(device, efficiency=carried(source, device, operator.dtype))
+        carried_ps = Roofline().time_ps(there, operator, pass_)
+        if found is None or not carried_ps:
+            return carried_ps
+        return int(found * carried_ps / Roofline().time_ps(source, operator, pass_) + 0.5)
+
+    def doubt(self, device: DeviceSpec, operator: ShardedOperator, pass_: Pass) -> str:
+        """What is to be said against a time: what the source's lacks, and how far off carrying is on average."""
+        source = self._source()
+        found = self._profile().doubt(source, operator, pass_) if self.text else ""
+        if device.name == source.name:
+            return found
+        error = COMPUTING_ERROR if operator.bound in {"matmul", "attention"} else MOVING_ERROR
+        told = f"carried from {source.name}, {error:.0%} off on average"
+        return f"{told}; there {found}" if found else told
+
+    def _source(self) -> DeviceSpec:
+        return _of_library(self.device)
+
+    def _profile(self) -> Profile:
+        return Profile(self.path, self.text, self.collectives)
+
+
+@cache
+def _of_library(name: str) -> DeviceSpec:
+    return from_plain(DeviceSpec, name, "device")
