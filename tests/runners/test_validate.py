@@ -23,7 +23,7 @@ from runners.published.plan import Planned, plan_rows
 from runners.published.replay import replay
 from runners.published.rows import MIXED, RUNS, Row, read_rows
 from runners.published.sections import sections
-from runners.published.sources import read_sources
+from runners.published.sources import read_sources, source_of
 from runners.validate import OWN, VARIABLE, bounds, cases, fastest, main
 from runners.worker import simulate
 from xsim.errors import SpecError
@@ -60,7 +60,8 @@ def rows_by_name() -> dict[str, Row]:
 
 
 ROWS = rows_by_name()
-SOURCES, MODELS = read_sources()
+SOURCES = {row.group: source_of(row.group, read_sources()[0]) for row in ROWS.values()}
+MODELS = read_sources()[1]
 
 
 def simulated(points: Iterator[Point]) -> dict[str, dict[str, Any]]:
