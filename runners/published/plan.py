@@ -23,7 +23,7 @@ from xsim.errors import SpecError
 __all__ = ["Planned", "plan_rows"]
 
 BASE = {"planner": "uniform", "topology": "one_switch", "tracking": "none"}
-LONGEST_S = 300  # of a simulation, unless the command says otherwise; what takes longer is left out
+LONGEST_S = 120  # of a simulation, unless the command says otherwise; what takes longer is left out
 NOTHING: Mapping[str, int] = {}
 SPECS = ("cluster", "model", "deployment")
 
