@@ -39,7 +39,10 @@ METRICS: Mapping[str, str] = {  # column: whether less or more of it is better
     "usd_per_iteration": "less",
     "energy_j": "less",
     "peak_memory_bytes": "less",
+    "training_time_mean_s": "less",
+    "training_time_p99_s": "less",
 }
+OF_SEVERAL = ("training_time_mean_s", "training_time_p99_s")  # of one iteration they are its time once more
 TIME, COST = "training_time_s", "usd_per_iteration"
 TRAINED = "config_json"
 SHOWN_GROUPS = 6  # in the report of a sweep
@@ -124,7 +127,7 @@ def show(table: pa.Table, file: TextIO | None = None, most: int | None = SHOWN_G
 
 def groups(table: pa.Table) -> list[Group]:
     """The points of ``table`` that ended well and fit, by what they train."""
-    wanted = (*CASE_COLUMNS, *METRICS, "status", "fits", TRAINED)
+    wanted = (*CASE_COLUMNS, *METRICS, "status", "fits", "iterations", TRAINED)
     names = [name for name in wanted if name in table.column_names]
     together: dict[tuple[str, int], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in table.select(names).to_pylist():
@@ -158,7 +161,10 @@ def _words(row: Row) -> set[str]:
 def leaders(group: Group) -> list[Leader]:
     """The best point of ``group`` by every figure that it has and that differs among its points."""
     found = []
+    single = all(row.get("iterations") in (None, 1) for row in group.rows)
     for metric, better in METRICS.items():
+        if single and metric in OF_SEVERAL:
+            continue
         sign = 1 if better == "less" else -1
         known = [(sign * row[metric], number) for number, row in enumerate(group.rows) if _is_finite(row.get(metric))]
         if len({value for value, _ in known}) > 1:

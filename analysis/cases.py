@@ -18,10 +18,13 @@ Case = tuple[str, ...]
 Row = Mapping[str, Any]
 
 # What is compared first if it varies; what tells cases apart, in reading order.
-COMPARED = ("reshard", "collective", "schedule", "planner", "network", "topology", "background", "compute", "point")
+COMPARED = (
+    *("reshard", "collective", "schedule", "planner", "network"),
+    *("topology", "background", "noise", "compute", "estimate", "point"),
+)
 CASE_COLUMNS = (
-    *("cluster", "model", "network", "deployment", "topology", "background", "compute", "planner", "schedule"),
-    *("collective", "reshard", "point", "seed", "batch"),
+    *("cluster", "model", "network", "deployment", "topology", "background", "noise", "compute", "planner", "schedule"),
+    *("collective", "reshard", "estimate", "point", "seed", "batch"),
 )
 ALWAYS = ("cluster", "model")
 

@@ -22,11 +22,12 @@ SWEEPS = "sweeps"  # folder of what each sweep asked for
 
 # What identifies a run to a reader, in the order in which rows are sorted.
 SORTED_BY = (
-    *("cluster", "model", "deployment", "topology", "network", "background", "compute", "planner", "schedule"),
-    *("collective", "reshard", "point", "seed", "key"),
+    *("cluster", "model", "deployment", "topology", "network", "background", "noise", "compute", "planner", "schedule"),
+    *("collective", "reshard", "estimate", "point", "seed", "key"),
 )
 
-UNWRITTEN = {"background": "none"}  # what earlier versions, which did not write these columns, did
+# What earlier versions, which did not write these columns, did.
+UNWRITTEN = {"background": "none", "noise": "none", "estimate": "none"}
 
 
 def load(folder: str | os.PathLike[str], *, every_version: bool = False) -> pa.Table:

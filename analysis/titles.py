@@ -9,7 +9,7 @@ __all__ = ["USUAL", "row_title", "title"]
 ALWAYS = ("cluster", "model", "deployment", "schedule", "reshard", "network")
 ORDER = (
     *("cluster", "model", "deployment", "planner", "schedule", "reshard"),
-    *("collective", "compute", "topology", "network", "background"),
+    *("collective", "compute", "topology", "network", "background", "noise", "estimate"),
 )
 # Of the groups that need no name: what a command gets that says nothing of them.
 USUAL = {"planner": "given", "collective": "ring", "compute": "roofline", "topology": "clos", "background": "none"}

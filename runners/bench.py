@@ -20,7 +20,7 @@ from xsim.sim.network.flow import Flow
 from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
 from xsim.spec.deployment import DeploymentPlan
 
-__all__ = ["forecast_us", "simulated_us"]
+__all__ = ["forecast_us", "graph_of_row", "simulated_us"]
 
 
 def simulated_us(row: Row, nic_latency_ps: int | None) -> float:
@@ -33,6 +33,11 @@ def forecast_us(row: Row, nic_latency_ps: int | None) -> float:
     """The same without simulating it."""
     fabric, graph = _graph(row, nic_latency_ps)
     return Forecast.of(graph, fabric).time_ps(graph.delay_ps, graph.wire_ppm) * 1e-6
+
+
+def graph_of_row(row: Row) -> tuple[Fabric, TransferGraph]:
+    """The wires of a row of one host, and its collective by ``auto``."""
+    return _graph(row, None)
 
 
 def _graph(row: Row, nic_latency_ps: int | None) -> tuple[Fabric, TransferGraph]:

@@ -22,6 +22,9 @@ DOCS: Mapping[str, str] = {
     "rank": "global rank",
     "host": "position of its host in the cluster",
     "device": "its name",
+    "speed": "clock of its device over the nominal one, in the iteration that the tables show",
+    "iteration": "of those that were simulated, from 0",
+    "iteration_ps": "how long it took",
     "replica": "position in the deployment",
     "stage": "position in the replica",
     "group": "position in the stage",
@@ -83,6 +86,15 @@ DOCS: Mapping[str, str] = {
     "src": "host that sends",
     "dst": "host that receives",
     "start_ps": "when it began",
+    "piece": "of the critical path: compute; collective of a device group; hand_over between stages; sync of gradients "
+    "or parameters",
+    "held_up_ps": "what it took longer than with the wires to itself",
+    "action": "of the schedule, in which it is; a hand-over follows it, a sync what its last member did in it",
+    "lever": "what is changed",
+    "makespan_ps": "the iteration with that; that of the run where it cannot be",
+    "saved_ps": "by how much the iteration is shorter",
+    "fits": "whether it fits into memory with that",
+    "problem": "why it cannot be; empty if it can",
 }
 
 

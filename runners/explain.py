@@ -1,129 +1,150 @@
-"""One run on the screen: where its time went, per cause and per rank, and every other figure."""
+"""Why an iteration takes as long as it does: its critical path, and what would shorten it.
+
+python -m runners.explain key=3f9a
+python -m runners.explain key=3f9a out=results levers=false
+
+The run is found by its key, or a beginning of it, among all results under ``out``, and simulated again. Its path goes
+from the start to the end without a gap: what was computed, sent or waited for, where, and how long. Then the same
+experiment is simulated with one thing changed: each kind of link twice as wide, each kind of device 1.1 times as fast,
+every other resharding strategy, every other schedule.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from analysis.screen import decimals, print_table
-from xsim.metrics import COLUMNS
-from xsim.spec.cluster import ClusterSpec, rank_devices
-from xsim.tables import ranges
-from xsim.units import PS_PER_S
-from xsim.waits import CAUSES
+from analysis.command import Parser, exits, tell
+from xsim.errors import SpecError
 
 if TYPE_CHECKING:
     from xsim.experiment import Experiment, Result
-    from xsim.metrics import Column
-    from xsim.plan.workload import Program
 
-__all__ = ["explain", "figure", "scaled", "unused"]
+__all__ = ["main"]
 
-SHOWN_RANKS = 16  # larger deployments are shown by device group
-SHOWN_COLLECTIVES = 12
-SHOWN_GROUPS = 64  # of still larger ones only those of the first replica
-
-NAMES = {"straggler_wait": "idle"}  # causes that the results call otherwise
-SCALES = {
-    "B": ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "KB"), (1, "B")),
-    "s": ((1, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
+KEYS: Mapping[str, str] = {
+    "key": "of the run, or a beginning of it that no other run has",
+    "out": "folder of all results, or of one sweep; default: outputs",
+    "levers": "false: the path alone, without further simulations; default: true",
 }
+DIGITS = "0123456789abcdef"
+NAMED = 5  # runs in an error
 
 
-def explain(experiment: Experiment, result: Result) -> None:
-    """Print the account by cause, then by rank or group, then the rest."""
-    row, scenario, ranks = result.metrics.row(), experiment.scenario, result.account.ranks.tolist()
-    total_s = float(row["training_time_s"])
-    places = decimals(total_s)
-    causes = [NAMES.get(cause, cause) for cause in CAUSES]
-    account = []
-    for cause in causes:
-        mean_s, most_s = float(row[f"{cause}_time_s"]), float(row[f"{cause}_time_max_s"])
-        account.append([cause, f"{mean_s:.{places}f}", f"{mean_s / total_s:.2%}", f"{most_s:.{places}f}"])
-    account.append(["training time", f"{total_s:.{places}f}", "100.00%", f"{total_s:.{places}f}"])
-    print_table(["cause", "mean [s]", "share", "largest [s]"], account, numbers=["mean [s]", "share", "largest [s]"])
-    print()
-    _print_places(experiment, result, places)
-    print()
-    shown = {"training_time_s", *(f"{cause}_time{part}_s" for cause in causes for part in ("", "_max"))}
-    rest = [column for column in COLUMNS if column.name not in shown and column.kind != "text"]
-    figures = [[column.name, figure(column, row[column.name]), column.doc] for column in rest]
-    print_table(["figure", "value", "meaning"], figures, numbers=["value"])
-    print()
-    _print_collectives(result)
-    print(f"\nMemory: {row['memory_verdict']}")
-    print(f"Busiest link: {row['busiest_link']}")
-    print(
-        f"Devices: {row['ranks']} used, {row['unused_devices']} of the cluster unused{unused(scenario.cluster, ranks)}"
-    )
-    for text in result.stand_ins:
-        print(f"Stand-in: {text}")
+@exits
+def main(argv: Sequence[str]) -> int:
+    """Print path and levers, and write them as tables and a figure."""
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*", metavar="key=value", help="; ".join(f"{k}: {v}" for k, v in KEYS.items()))
+    given = _pairs(parser.parse_args(argv).words)
+    out = Path(given.get("out", "outputs")).expanduser()
+    folder, row = _found(out, given.get("key", ""))
+    from dataclasses import replace
+
+    from analysis.titles import title
+    from runners.inputs import read
+    from runners.options import LABELS
+    from runners.warm import warm
+    from runners.watch import watching
+    from xsim.experiment import run
+
+    config = json.loads(row["config_json"]) | {"estimate": {"name": "none"}}
+    try:
+        experiment = replace(read(config).experiment(), memory="report")
+    except KeyError as error:
+        problem = f"an earlier version of the simulator wrote that run, without {error}"
+        raise SpecError("key", row["key"], problem, "start it again") from None
+    warm(experiment.network)
+    with watching(experiment.network) as network:
+        result = run(replace(experiment, network=network))
+    named = {label: row.get(label) for label in LABELS}
+    shown = title(named, str(row["point"] or ""), batch=row["batch"], seed=int(row["seed"]), sound=True)
+    print(f"{shown}  [{row['key']}] in {folder}")
+    _compare(row, result)
+    _explain(experiment, result, folder / "detail" / row["key"], pull=given.get("levers", "true") == "true")
+    return 0
 
 
-def figure(column: Column, value: float | bool | str) -> str:
-    """``value`` in a unit that suits it."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    if column.unit in SCALES and value:
-        return scaled(value, column.unit)
-    if column.unit == "1":
-        return f"{value:.2%}" if column.kind == "float" else str(value)
-    return f"{value:.6g} {column.unit}".rstrip()
+def _pairs(words: Sequence[str]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for word in words:
+        key, _, value = word.partition("=")
+        if key not in KEYS or not value:
+            raise SpecError("command line", word, "it cannot be read", f"write {', '.join(f'{k}=...' for k in KEYS)}")
+        if key in given:
+            raise SpecError(key, value, "it is set twice", "set it once")
+        given[key] = value
+    if given.get("levers", "true") not in ("true", "false"):
+        raise SpecError("levers", given["levers"], "it is neither", "write true or false")
+    return given
 
 
-def scaled(value: float, unit: str) -> str:
-    """``value`` with the prefix that suits it."""
-    steps = SCALES[unit]
-    factor, prefixed = next((step for step in steps if abs(value) >= step[0]), steps[-1])
-    return f"{value / factor:.4g} {prefixed}" if value < 1000 * factor else f"{value / factor:.0f} {prefixed}"
+def _found(out: Path, beginning: str) -> tuple[Path, dict[str, Any]]:
+    """The folder of the run whose key begins so, and its row.
+
+    Raises:
+        SpecError: No run or more than one has such a key, or the run did not end well.
+    """
+    from analysis.stored import stored
+
+    if not beginning or beginning.strip(DIGITS):
+        raise SpecError("key", beginning, "it is no beginning of a key", "write some of its digits: key=3f9a")
+    if not out.is_dir():
+        raise SpecError("out", str(out), "there is no such folder", "name the folder of all results: out=outputs")
+    places: dict[str, Path] = {}
+    for folder in (out, *sorted(path for path in out.iterdir() if path.is_dir())):
+        table = stored(folder, ("key",))
+        for key in [] if table is None else table["key"].to_pylist():
+            if key.startswith(beginning):
+                places.setdefault(key, folder)
+    if not places:
+        fix = "python -m runners.sweep dry_run=true, runners.run and the column key name them"
+        raise SpecError("key", beginning, f"no run under {out} has such a key", fix)
+    if len(places) > 1:
+        named = ", ".join(sorted(places)[:NAMED])
+        raise SpecError("key", beginning, f"{len(places)} runs have such keys: {named}", "write more digits")
+    ((key, folder),) = places.items()
+    found = stored(folder)
+    assert found is not None
+    (row,) = (each for each in found.to_pylist() if each["key"] == key)
+    if row["status"] not in ("ok", "does_not_fit"):
+        raise SpecError("key", key, f"that run has no iteration: {row['status']}: {row['reason']}", "choose another")
+    return folder, row
 
 
-def _print_places(experiment: Experiment, result: Result, places: int) -> None:
-    """Time by cause of each rank of a small deployment, else of each group: the mean of its ranks."""
-    programs = result.workload.programs
-    few = len(result.account.ranks) <= SHOWN_RANKS
-    shown = [program for program in programs if few or len(programs) <= SHOWN_GROUPS or program.replica == 0]
-    rows = list(_places(experiment, result, shown, places, each=few))
-    names = ["ranks", "device", "replica", "stage"]
-    causes = [NAMES.get(cause, cause) for cause in CAUSES]
-    print("time by cause [s]" + ("" if few else ", mean of each group's ranks"))
-    print_table([*names, *causes], rows, numbers=causes)
-    if len(shown) < len(programs):
-        print("only the first replica; the table of ranks has all")
+def _compare(row: Mapping[str, Any], result: Result) -> None:
+    """Whether the iteration is the one that was stored."""
+    from runners.inputs import code_hash
+
+    now_s, then_s = result.metrics.training_time_s, row["training_time_s"]
+    if row["code"] != code_hash():
+        tell("note: another version of the simulator wrote that row; this one explains what it simulates itself")
+    if then_s is not None and then_s != now_s:
+        tell(f"note: the iteration takes {now_s:.6g} s here, and {then_s:.6g} s in that row")
 
 
-def _places(
-    experiment: Experiment, result: Result, programs: Sequence[Program], places: int, *, each: bool
-) -> Iterator[list[str]]:
-    devices = rank_devices(experiment.scenario.cluster)
-    of_rank = dict(zip(result.account.ranks.tolist(), result.account.causes_ps.tolist(), strict=True))
-    for program in programs:
-        ranks = program.devices.ranks
-        for members in [(rank,) for rank in ranks] if each else [ranks]:
-            sums_ps = [sum(column) for column in zip(*(of_rank[rank] for rank in members), strict=True)]
-            times = [f"{total / (len(members) * PS_PER_S):.{places}f}" for total in sums_ps]
-            names = ", ".join(dict.fromkeys(devices[rank].name for rank in members))
-            yield [ranges(members), names, str(program.replica), str(program.stage), *times]
+def _explain(experiment: Experiment, result: Result, detail: Path, *, pull: bool) -> None:
+    from analysis.critical import draw
+    from runners.detail import write_tables
+    from runners.explained import path_table, print_levers, print_path, tried
+    from xsim.critical import critical_path
+
+    table = path_table(experiment, result, critical_path(result.workload, result.timeline))
+    print_path(table, result)
+    tables = {"critical_path": table}
+    if pull:
+        tables["levers"] = tried(experiment, result)
+        print()
+        print_levers(tables["levers"], result)
+    else:
+        (detail / "levers.parquet").unlink(missing_ok=True)
+    write_tables(detail, tables)
+    print(f"\nTables: {', '.join(str(detail / f'{name}.parquet') for name in tables)}")
+    print(f"Figure: {draw(detail)}")
 
 
-def _print_collectives(result: Result) -> None:
-    """Which way collectives took, the largest first."""
-    shown = sorted(result.collectives, key=lambda taken: -taken.size_bytes)[:SHOWN_COLLECTIVES]
-    rows = [
-        (taken.kind, str(taken.ranks), str(taken.hosts), scaled(taken.size_bytes, "B"), taken.way) for taken in shown
-    ]
-    print_table(
-        ["collective", "ranks", "hosts", "size", "way"], dict.fromkeys(rows), numbers=["ranks", "hosts", "size"]
-    )
-    if len(shown) < len(result.collectives):
-        print(f"only the largest {len(shown)} of {len(result.collectives)}; the table of collectives has all")
-
-
-def unused(cluster: ClusterSpec, used: Collection[int]) -> str:
-    """Which devices of the cluster no rank in ``used`` is: their kinds and ranks."""
-    of_kind: dict[str, list[int]] = {}
-    for rank, device in enumerate(rank_devices(cluster)):
-        if rank not in used:
-            of_kind.setdefault(device.name, []).append(rank)
-    parts = (f"{name} {ranges(ranks)}" for name, ranks in of_kind.items())
-    return f" ({', '.join(parts)})" if of_kind else ""
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -46,10 +46,13 @@ INPUT_KEYS = (
     "loss",
     "gradient_dtype",
     "seed",
+    "iterations",
     "faults",
     "memory",
     "verify",
 )
+
+LATER = "noise"  # a family that configs of earlier versions do not have: without it is as with its ``none``
 
 Spec = TypeVar("Spec")
 _SPECS = ("cluster", "model", "deployment")
@@ -75,6 +78,7 @@ class Inputs:
     loss: str
     gradient_dtype: str | None
     seed: int
+    iterations: int
     faults: tuple[Fault, ...]
     memory: Literal["enforce", "report"]
     verify: bool
@@ -97,7 +101,7 @@ class Inputs:
             gradient_dtype=cast(Any, self.gradient_dtype),
         )
         chosen = {family: member for family, (_, member) in self.members.items()}
-        run = {"seed": self.seed, "faults": self.faults, "memory": self.memory, "verify": self.verify}
+        run = {name: getattr(self, name) for name in ("seed", "iterations", "faults", "memory", "verify")}
         return Experiment(scenario=scenario, **chosen, **cast(Any, run))
 
 
@@ -117,7 +121,7 @@ def read(config: Mapping[str, object]) -> Inputs:
         cluster=_spec(ClusterSpec, config, "cluster"),
         model=_spec(ModelSpec, config, "model"),
         deployment=deployment,
-        members={family: _member(family, config[family]) for family in FAMILIES},
+        members={family: _member(family, _chosen(config, family)) for family in FAMILIES},
         batch=_whole("batch", batch),
         precision=str(config["precision"]),
         optimizer=str(config["optimizer"]),
@@ -125,6 +129,7 @@ def read(config: Mapping[str, object]) -> Inputs:
         loss=str(config.get("loss", "fused")),
         gradient_dtype=None if config.get("gradient_dtype") is None else str(config["gradient_dtype"]),
         seed=_whole("seed", config["seed"]),
+        iterations=_whole("iterations", config.get("iterations", 1)),
         faults=read_faults(config.get("faults")),
         memory=_policy(config["memory"]),
         verify=_flag("verify", config["verify"]),
@@ -148,7 +153,10 @@ def _plain_choices(inputs: Inputs) -> dict[str, object]:
     members = {family: {"name": name} | plain_options(member) for family, (name, member) in inputs.members.items()}
     names = ("batch", "precision", "optimizer", "attention", "loss", "gradient_dtype", "seed", "memory", "verify")
     faults = {"faults": plain_faults(inputs.faults)} if inputs.faults else {}
-    return members | faults | {name: getattr(inputs, name) for name in names}
+    more = {"iterations": inputs.iterations} if inputs.iterations != 1 else {}
+    if inputs.members[LATER][0] == "none":
+        del members[LATER]
+    return members | faults | more | {name: getattr(inputs, name) for name in names}
 
 
 def key_of(config_json: str, code: str) -> str:
@@ -195,6 +203,10 @@ def _plain_spec(spec: object) -> Any:
 
 def _json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _chosen(config: Mapping[str, object], family: str) -> object:
+    return config.get(family, {"name": "none"}) if family == LATER else config[family]
 
 
 def _member(family: str, node: object) -> tuple[str, Any]:

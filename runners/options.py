@@ -46,7 +46,10 @@ DATA = tuple(_SPECS)
 LABELS = (*DATA, *families.FAMILIES)  # the groups that make an experiment: a row carries the chosen names
 GROUPS = (*LABELS, "tracking", "ray")
 PRESETS = ("grid", "experiment")  # groups that are added with +
-TABLES = ("ranks", "operators", "links", "exchanges", "collectives", "completion", "flows", "queues", "timeline")
+TABLES = (
+    *("ranks", "operators", "links", "exchanges", "collectives"),
+    *("completion", "flows", "queues", "iterations", "timeline"),
+)
 ROOT: Mapping[str, str] = {
     "batch": "samples per iteration; null: what the deployment trains",
     "precision": "fp32, tf32, fp16 or bf16",
@@ -55,6 +58,7 @@ ROOT: Mapping[str, str] = {
     "loss": "fused, or unfused: a kernel for each step of its softmax",
     "gradient_dtype": "of what is added up and synchronised, fp32, fp16 or bf16; null: as precision",
     "seed": "of everything random",
+    "iterations": "of one run, with noise=devices or background traffic: the mean, its confidence, p50 and p99",
     "faults": "links that fail, of network=packet: [{at: 10 ms, link: tor0 -> spine1, until: 20 ms}]",
     "memory": "enforce or report: whether to simulate what does not fit",
     "verify": "true: prove every communication plan correct",

@@ -6,6 +6,7 @@ python -m runners.run cluster=h100x8_a100x1 deployment=h100x8_a100x1_7b reshard=
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -41,10 +42,10 @@ def main(argv: Sequence[str]) -> int:
 def _run(plan: Plan, argv: Sequence[str]) -> int:
     from analysis.stored import DETAIL
     from runners.detail import write_large
-    from runners.explain import explain
     from runners.inputs import read
     from runners.options import offered
     from runners.preflight import check_writable
+    from runners.run_screen import explain
     from runners.run_tables import TIMELINE, run_tables, timeline, traced
     from runners.store import Store, row_of
     from runners.warm import warm
@@ -56,8 +57,8 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     check_writable(store.folder)
     experiment = read(point.config).experiment()
     warm(experiment.network)
-    with watching(experiment.network) as network:
-        result, outcome = attempted(lambda: replace(experiment, network=network))
+    with watching(experiment.network, experiment.iterations) as network:
+        result, outcome = attempted(lambda: replace(experiment, network=network), network.begins)
     if result is None:
         tell(f"error: {outcome['reason']}")
         if outcome["status"] in ("invalid", "does_not_fit"):
@@ -78,6 +79,8 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
         print(f"Queues and rates of links over time: {draw(detail)}")
     part = "" if traced(result) is None else " (one rank per group of the first replica)"
     print(f"Timeline{part}: open {detail / 'trace.json'} in https://ui.perfetto.dev")
+    where = [word for word in argv if word.startswith("out=")]
+    print(f"Critical path and levers: {starts('runners.explain')} {shlex.join([f'key={point.key[:8]}', *where])}")
     print(f"Compare strategies: {starts('runners.sweep')} {replaced(argv, 'reshard', offered('reshard'))}")
     return 0
 

@@ -13,6 +13,7 @@ from xsim.tables import (
     completion_table,
     exchange_table,
     flow_table,
+    iteration_table,
     link_table,
     operator_table,
     queue_table,
@@ -27,7 +28,8 @@ TIMELINE = "timeline"
 
 
 def _ranks(experiment: Experiment, result: Result) -> Table:
-    return rank_table(experiment.scenario, result.workload, result.timeline, result.account, result.memory)
+    found = (result.workload, result.timeline, result.account, result.memory)
+    return rank_table(experiment.scenario, *found, result.speeds)
 
 
 def _links(_experiment: Experiment, result: Result) -> Table:
@@ -48,6 +50,7 @@ _TABLES: Mapping[str, Callable[[Experiment, Result], Table | None]] = {
     "completion": lambda _, result: completion_table(result.network.flows),
     "flows": lambda _, result: flow_table(result.network.flows),
     "queues": _queues,
+    "iterations": lambda _, result: iteration_table(result.iterations),
 }
 
 

@@ -25,10 +25,14 @@ class Watched:
     """A network as ``backend`` makes it, that others may look at.
 
     Attributes:
+        iterations: How many there are.
+        number: The one that is simulated, from 0.
         opened: The network that was opened last.
     """
 
     backend: NetworkBackend
+    iterations: int = 1
+    number: int = 0
     opened: Network | None = field(default=None)
 
     def open(self, fabric: Fabric, seed: int, faults: Sequence[Fault] = ()) -> Network:
@@ -36,17 +40,25 @@ class Watched:
         self.opened = self.backend.open(fabric, seed, faults)
         return self.opened
 
+    def begins(self, number: int) -> None:
+        """Iteration ``number`` is next; a network that was opened before is none of its."""
+        self.number, self.opened = number, None
+
     def state(self, since_ps: int) -> tuple[str, int]:
         """How far it is, in words and in ps, if it was at ``since_ps`` when somebody last looked."""
         now_ps = 0 if self.opened is None else self.opened.now_ps
         alone = ", exchanges are simulated alone" if now_ps == since_ps else ""
-        return f"{now_ps / PS_PER_MS:.3f} ms of the iteration{alone}", now_ps
+        which = "the iteration" if self.iterations == 1 else f"iteration {self.number + 1} of {self.iterations}"
+        return f"{now_ps / PS_PER_MS:.3f} ms of {which}{alone}", now_ps
 
 
 @contextmanager
-def watching(backend: NetworkBackend) -> Iterator[NetworkBackend]:
-    """``backend`` to simulate with; stderr tells how far it is, in a status on a terminal, else in a line at times."""
-    watched, over = Watched(backend), threading.Event()
+def watching(backend: NetworkBackend, iterations: int = 1) -> Iterator[Watched]:
+    """``backend`` to simulate so many iterations with.
+
+    Stderr tells how far it is, in a status on a terminal, else in a line at times.
+    """
+    watched, over = Watched(backend, iterations), threading.Event()
     show = _on_terminal if sys.stderr.isatty() else _in_lines
     teller = threading.Thread(target=show, args=(watched, over.wait), daemon=True)
     teller.start()

@@ -76,10 +76,15 @@ def simulate(config: Mapping[str, object]) -> Outcome:
         return {**outcome, "status": "failed", "reason": " ".join(reason.split()), "details": details, "metrics": {}}
 
 
-def attempted(make: Callable[[], Experiment]) -> tuple[Result | None, Outcome]:
+def attempted(
+    make: Callable[[], Experiment], begins: Callable[[int], None] | None = None
+) -> tuple[Result | None, Outcome]:
     """The result of the experiment that ``make`` makes, if there is one, and its outcome.
 
     What the network compiles or loads on first use is not part of the time.
+
+    Args:
+        begins: Is told of each iteration, as by ``run``.
     """
     started = time.perf_counter()
     result: Result | None = None
@@ -88,7 +93,7 @@ def attempted(make: Callable[[], Experiment]) -> tuple[Result | None, Outcome]:
         experiment = make()
         warm(experiment.network)
         started = time.perf_counter()
-        result = run(experiment)
+        result = run(experiment) if begins is None else run(experiment, begins)
     except SpecError as error:
         status, reason = "invalid", str(error)
     except DoesNotFitError as error:

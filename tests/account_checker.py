@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tests.timeline_checker import Fetched, beside_ps, check_timeline, fetches
 from xsim.account import Account, account
-from xsim.plan.workload import Body, Collect, Compute, Fetch, Ready, Workload
+from xsim.plan.workload import UPDATE, Body, Collect, Compute, Fetch, Ready, Workload
 from xsim.sim.timeline import Timeline
 
 __all__ = ["check_account", "check_timeline", "painted_causes"]
@@ -158,10 +158,13 @@ def _lanes(workload: Workload, timeline: Timeline, index: int, fetched: Fetched)
     size = len(program.devices.ranks)
     found: dict[str, list[Ints]] = defaultdict(lambda: [np.zeros((0, 2), dtype=np.int64)])
     mine = np.flatnonzero(timeline.program == index)
-    for (kind, chunk), body in program.bodies.items():
+    ran: dict[Body, list[int]] = defaultdict(list)
+    for row in mine.tolist():
+        ran[program.body(timeline.action(row))].append(row)
+    for body, own_rows in ran.items():
         steps = [step for step in body.steps if not isinstance(step, Ready)]
-        rows = mine[(timeline.kind[mine] == kind) & (timeline.chunk[mine] == chunk)]
-        if not len(rows) or not steps:
+        rows = np.array(own_rows)
+        if not steps:
             continue
         starts, talked, ends = _spans(timeline, rows, body, steps)
         for number, step in enumerate(steps):
@@ -181,7 +184,7 @@ def _lanes(workload: Workload, timeline: Timeline, index: int, fetched: Fetched)
             found["fetch_missing"].append(np.array([[start, min(last, end)]]))
     updated, end = int(timeline.end_ps[mine].max()), int(timeline.ended_ps[index])
     gathers = any(index in sync.programs for sync in workload.syncs if sync.does == "gather")
-    short = [0] * size if gathers else _short_of_the_slowest(program.bodies["U", 0], size)
+    short = [0] * size if gathers else _short_of_the_slowest(program.body(UPDATE), size)
     return _Lanes(
         compute=tuple(np.concatenate(found[f"compute {position}"]) for position in range(size)),
         optimizer=tuple(np.concatenate(found[f"optimizer {position}"]) for position in range(size)),

@@ -64,6 +64,19 @@ def test_schedule_commands_draw(command: str, tmp_path: Path) -> None:
     assert done.stdout.startswith("0 | F0")
 
 
+def test_a_finished_run_is_explained(tmp_path: Path) -> None:
+    (command,) = [command for command in COMMANDS if "runners.explain" in command]
+    small = ["network=analytic", *(f"deployment.replicas.{number}.micro_batches=1" for number in range(2))]
+    ran = run([sys.executable, "-m", "runners.run", *small], tmp_path)
+    (hint,) = re.findall(r"runners\.explain (key=\w+)", ran.stdout)
+
+    done = run([sys.executable, *shlex.split(re.sub(r"key=\w+", hint, command))[1:]], tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "Critical path: " in done.stdout
+    assert "Largest levers: " in done.stdout
+
+
 def test_the_queues_of_a_replay_are_drawn(tmp_path: Path) -> None:
     shown = dict(BLOCKS)
     (tmp_path / "star.hpcc").write_text(shown["hpcc"])
@@ -153,8 +166,11 @@ def test_the_variable_that_a_calibration_reads_is_named(monkeypatch: pytest.Monk
 
 
 def test_every_kind_of_command_is_covered() -> None:
-    runners = (f"python -m runners.{name}" for name in ("sweep", "run", "schedule", "network", "compare", "validate"))
-    kinds = ("make ", *runners, *(f"python -m analysis.{name}" for name in ("best", "compare", "queues", "scaling")))
+    modules = ("sweep", "run", "schedule", "network", "compare", "explain", "layer_collectives", "validate")
+    runners = (f"python -m runners.{name}" for name in modules)
+    tables = ("best", "compare", "estimates", "layerwise", "queues", "scaling")
+    readers = (f"python -m analysis.{name}" for name in tables)
+    kinds = ("make ", *runners, *readers)
     assert [c for c in COMMANDS if not c.startswith(kinds)] == []
 
 

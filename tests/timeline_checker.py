@@ -22,9 +22,9 @@ def fetches(workload: Workload, timeline: Timeline) -> Fetched:
     """Per fetch of weights (sync number), when each program waited for it, as the steps of its actions say."""
     found: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
     passed: dict[tuple[int, str, int], int] = defaultdict(int)
-    columns = (timeline.program, timeline.kind, timeline.chunk, timeline.walk)
-    for index, kind, chunk, walk in zip(*(column.tolist() for column in columns), strict=True):
-        steps = workload.programs[index].bodies[kind, chunk].steps
+    columns = (timeline.program, timeline.kind, timeline.micro_batch, timeline.chunk, timeline.walk)
+    for index, kind, micro_batch, chunk, walk in zip(*(column.tolist() for column in columns), strict=True):
+        steps = workload.programs[index].body(Action(kind, micro_batch, chunk)).steps
         stops = [step for step in steps if isinstance(step, Collect | Fetch)]
         way = (index, "F" if kind == "F" else "W" if kind == "W" else "B", chunk)
         for number, stop in enumerate(stops):
@@ -111,7 +111,7 @@ def _freed(workload: Workload, timeline: Timeline, index: int, last: int) -> ran
 def _check_steps(workload: Workload, timeline: Timeline, row: int) -> None:
     index, walk = int(timeline.program[row]), int(timeline.walk[row])
     program = workload.programs[index]
-    body = program.bodies[str(timeline.kind[row]), int(timeline.chunk[row])]
+    body = program.body(timeline.action(row))
     name = f"program {index}, {timeline.kind[row]}{timeline.micro_batch[row]}"
     walked = [] if walk < 0 else timeline.collects[walk].tolist()
     steps = [step for step in body.steps if isinstance(step, Collect | Fetch)]
@@ -190,7 +190,7 @@ def _completing(workload: Workload, timeline: Timeline, number: int, rows: list[
     turns: dict[int, int] = defaultdict(int)
     for row in rows:
         kind, chunk = str(timeline.kind[row]), int(timeline.chunk[row])
-        body = workload.programs[int(timeline.program[row])].bodies[kind, chunk]
+        body = workload.programs[int(timeline.program[row])].body(timeline.action(row))
         announced = [step for step in body.steps if isinstance(step, Ready)]
         if any(step.sync + step.every * turns[chunk] == number for step in announced):
             found.append(row)

@@ -18,6 +18,7 @@ What lives where:
   and ``compute``; the judge that proves every communication plan.
 - ``xsim.sim``: when; families ``network`` and ``background``.
 - ``xsim.families``: the folder is the registry: a new member of a family is one file.
+- ``xsim.estimate``: what other tools' formulas say, beside a simulation; a family.
 - ``xsim.interop``: topologies and flows as other simulators write them.
 - ``xsim.experiment``: the whole program in one function.
 

@@ -3,7 +3,8 @@
 A rank computes or updates; inside an action it waits for slower ranks of its group (``straggler_wait``) or takes part
 in a collective of the group (``tp_comm``), as far as it does not compute beside it; in fetches of weights, between
 actions and at the end it waits as ``xsim.waits`` says. Every interval is added to its own cause, none is what remains
-of another, and they sum to the makespan.
+of another, and they sum to the makespan. A rank that stands still for reasons of its own waits for nobody: that is
+``compute``, of the kind ``stall``, and what others of its group wait for is ``straggler_wait``.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from xsim.plan.workload import Body, Collect, Compute, Fetch, Workload
+from xsim.plan.workload import UPDATE, Body, Collect, Compute, Fetch, Workload
 from xsim.sim.timeline import Timeline
 from xsim.waits import (
     CAUSES,
@@ -35,7 +37,7 @@ __all__ = ["OPERATORS", "SYNCS", "Account", "account"]
 OPERATORS = (
     *("attention", "mlp", "layernorm", "embedding", "head", "optimizer"),
     *("attention_comm", "mlp_comm", "embedding_comm", "head_comm"),
-    *("grad_sync", "grad_gather", "grad_param_comm", "reshard_comm"),
+    *("grad_sync", "grad_gather", "grad_param_comm", "reshard_comm", "stall"),
 )
 SYNCS = {"sum": "grad_sync", "scatter": "grad_gather", "gather": "grad_param_comm", "fetch": "grad_param_comm"}
 
@@ -55,7 +57,7 @@ class Account:
             sharding ``grad_gather`` likewise counts those that bring sums to shards, ``grad_param_comm`` those that
             bring parameters back, after the update or for each pass; of ``reshard_comm`` the part of the bubble in
             which all that the next action waits for has been sent and is under way, or with blocking sends what the
-            one before has sent.
+            one before has sent; of ``stall`` the part of ``compute`` in which the rank stands still.
         makespan_ps: The iteration.
     """
 
@@ -96,7 +98,7 @@ def account(workload: Workload, timeline: Timeline) -> Account:
         causes_ps[rows, DP_COMM] += end - there
     for index, body, times, collects_ps in _uses(workload, timeline):
         total_ps = times @ collects_ps
-        last = body is workload.programs[index].bodies["U", 0] and index not in gathering
+        last = body is workload.programs[index].body(UPDATE) and index not in gathering
         if (body, last) not in bodies:
             bodies[body, last] = _Body.of(body, sizes[index], operators, last=last)
         once = bodies[body, last]
@@ -157,7 +159,7 @@ class _Body:
 
 def _operators(workload: Workload) -> tuple[str, ...]:
     found = dict.fromkeys(OPERATORS)
-    for body in {body: None for program in workload.programs for body in program.bodies.values()}:
+    for body in {body: None for program in workload.programs for body in program.each_body()}:
         for step in body.steps:
             if isinstance(step, Compute):
                 found.setdefault(step.kind)
@@ -170,21 +172,15 @@ def _operators(workload: Workload) -> tuple[str, ...]:
 
 def _uses(workload: Workload, timeline: Timeline) -> Iterator[tuple[int, Body, Ints, Ints]]:
     """(program, body, how often it ran how, K, and the duration of each of its collectives then, K x n)."""
-    kinds, kind = np.unique(timeline.kind, return_inverse=True)
-    chunks = int(timeline.chunk.max()) + 1
-    key = (timeline.program * len(kinds) + kind) * chunks + timeline.chunk
-    order = np.argsort(key, kind="stable")
-    bounds = np.flatnonzero(np.diff(key[order], prepend=-1, append=-1))
     lengths = np.array([len(walk) for walk in timeline.collects], dtype=np.int64)
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     durations = np.diff(np.concatenate((np.zeros((0, 2), dtype=np.int64), *timeline.collects)))[:, 0]
-    for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        row = order[start]
-        index = int(timeline.program[row])
-        body = workload.programs[index].bodies[str(timeline.kind[row]), int(timeline.chunk[row])]
-        walks = timeline.walk[order[start:stop]]
+    for rows in _alike(workload, timeline):
+        index = int(timeline.program[rows[0]])
+        body = workload.programs[index].body(timeline.action(int(rows[0])))
+        walks = timeline.walk[rows]
         walks = walks[walks >= 0]
-        folds = stop - start - len(walks)
+        folds = len(rows) - len(walks)
         times = np.ones(len(walks) + (folds > 0), dtype=np.int64)
         ways = []
         if len(walks):
@@ -193,6 +189,29 @@ def _uses(workload: Workload, timeline: Timeline) -> Iterator[tuple[int, Body, I
             times[-1] = folds
             ways.append(np.array([timeline.folded.get(body, ())], dtype=np.int64))
         yield index, body, times, np.concatenate(ways)
+
+
+def _alike(workload: Workload, timeline: Timeline) -> Iterator[Ints]:
+    """Rows of one program that ran one body, all rows once."""
+    kinds, kind = np.unique(timeline.kind, return_inverse=True)
+    chunks = int(timeline.chunk.max()) + 1
+    key = (timeline.program * len(kinds) + kind) * chunks + timeline.chunk
+    own = _rows_of_their_own(workload, timeline)
+    common = np.delete(np.arange(len(key)), own)
+    order = common[np.argsort(key[common], kind="stable")]
+    bounds = np.flatnonzero(np.diff(key[order], prepend=-1, append=-1))
+    yield from (order[start:stop] for start, stop in pairwise(bounds.tolist()))
+    yield from (np.array([row]) for row in own)
+
+
+def _rows_of_their_own(workload: Workload, timeline: Timeline) -> list[int]:
+    """Rows of actions that do something else than the others of their kind and chunk."""
+    found: list[int] = []
+    for index, program in enumerate(workload.programs):
+        if program.own:
+            first, last = np.searchsorted(timeline.program, (index, index + 1)).tolist()
+            found += [row for row in range(first, last) if timeline.action(row) in program.own]
+    return found
 
 
 def _collects(body: Body) -> Ints:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -14,21 +16,34 @@ from xsim.errors import SpecError, XsimError
 from xsim.fabric.fabric import Fabric, Topology
 from xsim.fabric.transfers import TransferGraph
 from xsim.fallbacks import fallbacks
-from xsim.families import Members, build
+from xsim.families import Members, build, name_of
+from xsim.iterations import Iterations
 from xsim.metrics import Metrics, measure
 from xsim.optimality import Optimality, optimality
 from xsim.plan.comm import CommPlan, in_bytes
-from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Estimate, Planner, Reshard, Schedule
-from xsim.plan.lower import lower, lower_comm
+from xsim.plan.contracts import (
+    CollectiveAlgorithm,
+    ComputeModel,
+    Elsewhere,
+    Estimate,
+    Estimator,
+    Noise,
+    Planner,
+    Reshard,
+    Schedule,
+)
+from xsim.plan.lower import Lowered, lower, lower_comm
 from xsim.plan.memory import Verdict, deployment_memory
 from xsim.plan.noted import Noted, Taken, Timed
 from xsim.plan.recompute import check_recompute
+from xsim.plan.stalls import stalled
 from xsim.plan.walk import walk
 from xsim.plan.workload import Workload
-from xsim.sim.contracts import Background, Fault, NetworkBackend, NetworkStats
+from xsim.sim.contracts import Background, Fault, Network, NetworkBackend, NetworkStats
 from xsim.sim.executor import execute
 from xsim.sim.timeline import Timeline
-from xsim.spec.cluster import DeviceSpec, rank_devices
+from xsim.spec.checks import at_least
+from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario, check_deployment
 
@@ -44,7 +59,9 @@ class Experiment:
     """A scenario and one member of every family: all that a result depends on.
 
     Attributes:
-        seed: For backends and background traffic that draw random numbers.
+        seed: For backends, background traffic and noise that draw random numbers.
+        iterations: How many to simulate, each with random numbers of its own; those of the first are the same
+            whatever their count.
         faults: Links that fail during the run; they work while collectives and deployments are priced.
         memory: ``enforce`` raises ``DoesNotFitError`` before simulating, ``report`` simulates all the same.
         verify: Let the judge prove every communication plan, its transfers, and every collective of the run.
@@ -60,16 +77,31 @@ class Experiment:
     topology: Topology = field(default_factory=partial(build, "topology", {"name": "clos"}))
     network: NetworkBackend = field(default_factory=partial(build, "network", {"name": "flow"}))
     background: Background = field(default_factory=partial(build, "background", {"name": "none"}))
+    noise: Noise = field(default_factory=partial(build, "noise", {"name": "none"}))
+    estimate: Estimator = field(default_factory=partial(build, "estimate", {"name": "none"}))
     seed: int = 0
+    iterations: int = 1
     faults: tuple[Fault, ...] = ()
     memory: Literal["enforce", "report"] = "enforce"
     verify: bool = False
     fold: bool = True
 
+    def __post_init__(self) -> None:
+        at_least(self, "iterations", 1)
+        if self.iterations > 1 and not self.noise.varies() and name_of("background", self.background) == "none":
+            problem = "neither noise nor background traffic makes one unlike another"
+            raise SpecError("iterations", self.iterations, problem, "write 1, or choose noise=devices, say")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What came out, and all that explains it."""
+    """What came out, and all that explains it: of several iterations, the one with the median time.
+
+    Attributes:
+        fabric: As it was in that iteration.
+        speeds: Of the device of each rank of the cluster in that iteration.
+        iterations: What all of them took.
+    """
 
     metrics: Metrics
     account: Account
@@ -82,10 +114,20 @@ class Result:
     optimality: Optimality
     collectives: tuple[Taken, ...]
     stand_ins: tuple[str, ...]
+    speeds: tuple[float, ...]
+    iterations: Iterations
 
 
-def run(experiment: Experiment) -> Result:
-    """One iteration of the experiment's scenario.
+def _unwatched(_: int) -> None:
+    """Nobody wants to know."""
+
+
+def run(experiment: Experiment, begins: Callable[[int], None] = _unwatched) -> Result:
+    """The iterations of the experiment's scenario.
+
+    Args:
+        begins: Is told the number of each iteration, from 0, before it is simulated; the one with the median time is
+            simulated again if it is not the last.
 
     Raises:
         SpecError: The input is contradictory.
@@ -105,26 +147,74 @@ def run(experiment: Experiment) -> Result:
         raise DoesNotFitError(memory.text)
     collective = Noted(experiment.collective)
     compute = Timed(experiment.compute)
-    workload = _workload(experiment, deployment, site, collective, compute)
-    network = experiment.network.open(site.fabric, experiment.seed, experiment.faults)
-    background = experiment.background.traffic(site.fabric, experiment.seed)
-    timeline = execute(workload, network, site.fabric, fold=experiment.fold, background=background)
-    accounts, stats = account(workload, timeline), network.stats()
-    exchanges, collectives = optimality(workload, network), collective.taken()
+    lowered = _lowered(experiment, deployment, site, collective, compute)
+    iterations, simulated = _iterations(experiment, lowered, site.fabric, begins)
+    workload, timeline, fabric = simulated.workload, simulated.timeline, simulated.fabric
+    accounts, stats = account(workload, timeline), simulated.network.stats()
+    exchanges, collectives = optimality(workload, simulated.network), collective.taken()
     stand_ins = (*fallbacks(scenario, accounts.ranks.tolist(), collectives), *compute.doubts())
+    estimate_ps = experiment.estimate.time_ps(scenario, deployment, site)
     return Result(
-        metrics=measure(scenario, accounts, site.fabric, stats, exchanges, memory, stand_ins),
+        metrics=measure(scenario, accounts, fabric, stats, exchanges, memory, stand_ins, iterations, estimate_ps),
         account=accounts,
         timeline=timeline,
         workload=workload,
         deployment=deployment,
         memory=memory,
-        fabric=site.fabric,
+        fabric=fabric,
         network=stats,
         optimality=exchanges,
         collectives=collectives,
         stand_ins=stand_ins,
+        speeds=simulated.speeds,
+        iterations=iterations,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Simulated:
+    """One iteration, the network that has run it, and how fast the device of each rank was."""
+
+    speeds: tuple[float, ...]
+    workload: Workload
+    fabric: Fabric
+    network: Network
+    timeline: Timeline
+
+
+def _iterations(
+    experiment: Experiment, lowered: Lowered, fabric: Fabric, begins: Callable[[int], None]
+) -> tuple[Iterations, _Simulated]:
+    """What all took, and the one with the median time. None is kept while others run: they can be large."""
+    times_ps: list[int] = []
+    for number in range(experiment.iterations):
+        begins(number)
+        simulated = _simulated(experiment, lowered, fabric, number)
+        times_ps.append(simulated.timeline.makespan_ps)
+    found = Iterations(tuple(times_ps))
+    if found.median != experiment.iterations - 1:
+        begins(found.median)
+        simulated = _simulated(experiment, lowered, fabric, found.median)
+    return found, simulated
+
+
+def _simulated(experiment: Experiment, lowered: Lowered, nominal: Fabric, number: int) -> _Simulated:
+    draw = experiment.noise.draw(nominal, experiment.seed, number)
+    seed = _seed(experiment.seed, number)
+    devices = draw.devices(rank_devices(experiment.scenario.cluster))
+    workload = stalled(lowered.on(devices) if draw.speeds else lowered.workload, draw.stalls)
+    fabric = draw.fabric(nominal)
+    network = experiment.network.open(fabric, seed, experiment.faults)
+    background = experiment.background.traffic(nominal, seed)
+    timeline = execute(workload, network, fabric, fold=experiment.fold, background=background)
+    return _Simulated(tuple(device.speed for device in devices), workload, fabric, network, timeline)
+
+
+def _seed(seed: int, iteration: int) -> int:
+    """That of an iteration: of the first the run's own."""
+    if not iteration:
+        return seed
+    return int.from_bytes(hashlib.sha256(f"{seed} {iteration}".encode()).digest()[:6])
 
 
 def _of_planner(error: SpecError, planner: Planner) -> SpecError:
@@ -136,10 +226,10 @@ def _of_planner(error: SpecError, planner: Planner) -> SpecError:
     return SpecError(f"planner.{option}", getattr(planner, option), error.problem, error.fix)
 
 
-def _workload(
+def _lowered(
     experiment: Experiment, deployment: DeploymentPlan, site: _Site, collective: Noted, compute: Timed
-) -> Workload:
-    workload = lower(
+) -> Lowered:
+    lowered = lower(
         experiment.scenario,
         deployment,
         schedule=experiment.schedule,
@@ -156,7 +246,7 @@ def _workload(
     for stages, micro_batches, chunks in sorted(shapes):
         orders = [experiment.schedule.order(stage, stages, micro_batches, chunks) for stage in range(stages)]
         walk(orders, micro_batches, chunks)
-    return workload
+    return lowered
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +274,17 @@ class _Site(Members):
         return fair.open(self.fabric, self.experiment.seed).solo(in_bytes(graph, self.element_bytes))
 
     def simulate(self, deployment: DeploymentPlan) -> Estimate:
-        given = build("planner", {"name": "given"})
+        given, silent = build("planner", {"name": "given"}), build("noise", {"name": "none"})
+        unasked = build("estimate", {"name": "none"})
         scenario = replace(self.experiment.scenario, deployment=deployment)
-        result = run(replace(self.experiment, scenario=scenario, planner=given, memory="report"))
+        usual = replace(self.experiment, noise=silent, iterations=1, planner=given, estimate=unasked, memory="report")
+        result = run(replace(usual, scenario=scenario))
         return Estimate(training_time_ps=result.timeline.makespan_ps, fits=result.memory.fits)
+
+    def lowered(self, deployment: DeploymentPlan, cluster: ClusterSpec) -> Elsewhere:
+        scenario = replace(self.experiment.scenario, cluster=cluster, deployment=None)
+        experiment = replace(self.experiment, scenario=scenario)
+        site = _Site(experiment, experiment.topology.build(cluster), self.element_bytes)
+        fair: NetworkBackend = build("network", {"name": "flow"})
+        lowered = _lowered(experiment, deployment, site, Noted(experiment.collective), Timed(experiment.compute))
+        return Elsewhere(lowered.workload, fair.open(site.fabric, experiment.seed).solo)

@@ -49,6 +49,8 @@ FAMILIES: Mapping[str, str] = {
     "topology": "xsim.fabric.topology",
     "network": "xsim.sim.network",
     "background": "xsim.sim.background",
+    "noise": "xsim.plan.noise",
+    "estimate": "xsim.estimate",
 }
 
 INSIDE: Mapping[str, str] = {"congestion": "network"}  # their members are an option of members of another family
@@ -64,6 +66,8 @@ _CONTRACTS: Mapping[str, str] = {
     "topology": "xsim.fabric.fabric:Topology",
     "network": "xsim.sim.contracts:NetworkBackend",
     "background": "xsim.sim.contracts:Background",
+    "noise": "xsim.plan.contracts:Noise",
+    "estimate": "xsim.plan.contracts:Estimator",
     "congestion": "xsim.sim.contracts:CongestionControl",
 }
 

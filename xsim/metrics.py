@@ -15,6 +15,7 @@ import numpy as np
 
 from xsim.account import OPERATORS, Account
 from xsim.fabric.fabric import Fabric
+from xsim.iterations import Iterations
 from xsim.optimality import Optimality
 from xsim.plan.memory import Verdict
 from xsim.sim.contracts import FlowTimes, NetworkStats
@@ -125,16 +126,26 @@ class Metrics:
     )
     usd_per_iteration: float = _of("USD", "hourly prices of these devices for the training time")
     energy_j: float = _of("J", "full power while computing or updating, idle power while communicating or waiting")
+    iterations: int = _of("1", "how many were simulated; all other figures are those of the one with the median time")
+    training_time_mean_s: float = _of("s", "mean of the iterations")
+    training_time_mean_low_s: float = _of(
+        "s", "lower end of the 95 % confidence interval of that mean (Student's t); of one iteration, that one"
+    )
+    training_time_mean_high_s: float = _of("s", "its upper end")
+    training_time_p50_s: float = _of("s", "median of the iterations (nearest rank)")
+    training_time_p99_s: float = _of("s", "time that 99 % of the iterations do not exceed (nearest rank)")
+    estimate_time_s: float | None = _of("s", "the iteration as the chosen estimate has it; absent without one")
+    estimate_error: float | None = _of("1", "the same over the training time, less 1; below 0 where it is too short")
 
     def row(self) -> dict[str, float | int | bool | str]:
-        """One value per entry of ``COLUMNS``, in that order."""
+        """One value per entry of ``COLUMNS``, in that order; without those that are absent."""
         row: dict[str, float | int | bool | str] = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name in _FAMILIES:
                 known = dict(value)
                 row |= {name: known[kind] for kind, name in _family_names(field.name)}
-            else:
+            elif value is not None:
                 row[field.name] = value
         return row
 
@@ -168,12 +179,14 @@ def _told(part: str) -> str:
         return (
             "hand-overs at pipeline boundaries that nothing hides, all of what is waited for sent; part of the bubble"
         )
+    if part == "stall":
+        return "stalls, standing still for reasons of the rank's own; part of compute"
     kind, found, _ = part.partition("_comm")
     return f"tensor-parallel collectives of {kind} operators" if found else f"{kind} operators"
 
 
 def _columns() -> tuple[Column, ...]:
-    kinds: Mapping[str, Kind] = {"str": "text", "float": "float", "int": "int", "bool": "bool"}
+    kinds: Mapping[str, Kind] = {"str": "text", "float": "float", "float | None": "float", "int": "int", "bool": "bool"}
     columns: list[Column] = []
     for field in dataclasses.fields(Metrics):
         unit, doc = field.metadata["unit"], field.metadata["doc"]
@@ -197,8 +210,10 @@ def measure(
     exchanges: Optimality,
     memory: Verdict,
     stand_ins: Sequence[str] = (),
+    iterations: Iterations | None = None,
+    estimate_ps: int | None = None,
 ) -> Metrics:
-    """All figures of one iteration.
+    """All figures of one iteration, and how long it and others took.
 
     Args:
         scenario: The question; its cluster gives prices, powers and peaks of the ranks in ``account``.
@@ -208,6 +223,8 @@ def measure(
         exchanges: How near hand-overs and gradient syncs come to the best possible.
         memory: What the ranks of the deployment need.
         stand_ins: Sentences of ``xsim.fallbacks``.
+        iterations: All of the run, this one included; None: it is the only one.
+        estimate_ps: What another tool says that the iteration takes; absent if none was asked.
     """
     devices = [rank_devices(scenario.cluster)[rank] for rank in account.ranks.tolist()]
     time_s = account.makespan_ps / PS_PER_S
@@ -236,7 +253,22 @@ def measure(
         tco_usd_per_gpu_hour=capex_usd / (len(devices) * hours),
         usd_per_iteration=sum(device.price_usd_per_hour for device in devices) * hours,
         energy_j=_energy_j(account, devices),
+        **_times(iterations or Iterations((account.makespan_ps,))),
+        estimate_time_s=None if estimate_ps is None else estimate_ps / PS_PER_S,
+        estimate_error=None if estimate_ps is None else estimate_ps / account.makespan_ps - 1,
     )
+
+
+def _times(iterations: Iterations) -> dict[str, Any]:
+    mean_s, half_s = iterations.mean_s, iterations.half_width_s
+    return {
+        "iterations": len(iterations.times_ps),
+        "training_time_mean_s": mean_s,
+        "training_time_mean_low_s": mean_s - half_s,
+        "training_time_mean_high_s": mean_s + half_s,
+        "training_time_p50_s": iterations.percentile_s(50),
+        "training_time_p99_s": iterations.percentile_s(99),
+    }
 
 
 def _mean_s(times_ps: Ints) -> list[float]:

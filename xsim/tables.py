@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from xsim.account import Account
 from xsim.fabric.fabric import Fabric
+from xsim.iterations import Iterations
 from xsim.optimality import Distance, Optimality
 from xsim.plan.memory import RankMemory, Verdict
 from xsim.plan.noted import Taken
@@ -31,6 +32,7 @@ __all__ = [
     "count_columns",
     "exchange_table",
     "flow_table",
+    "iteration_table",
     "link_table",
     "operator_table",
     "queue_table",
@@ -46,8 +48,19 @@ _PERCENTS = (1, 5, 10, 25, 50, 75, 90, 95, 99, 100)
 _MEMORY = tuple(field.name for field in fields(RankMemory))
 
 
-def rank_table(scenario: Scenario, workload: Workload, timeline: Timeline, account: Account, memory: Verdict) -> Table:
-    """A row per rank of the deployment: its place, its six causes (they sum to the makespan), its end, its memory."""
+def rank_table(
+    scenario: Scenario,
+    workload: Workload,
+    timeline: Timeline,
+    account: Account,
+    memory: Verdict,
+    speeds: Sequence[float] = (),
+) -> Table:
+    """A row per rank of the deployment: its place, its six causes (they sum to the makespan), its end, its memory.
+
+    Args:
+        speeds: Of the device of each rank of the cluster; empty: as the cluster has them.
+    """
     programs = [workload.programs[index] for index in account.program.tolist()]
     devices = rank_devices(scenario.cluster)
     hosts = rank_hosts(scenario.cluster)
@@ -56,6 +69,7 @@ def rank_table(scenario: Scenario, workload: Workload, timeline: Timeline, accou
         "rank": ranks,
         "host": [hosts[rank] for rank in ranks],
         "device": [devices[rank].name for rank in ranks],
+        "speed": np.array([speeds[rank] if speeds else devices[rank].speed for rank in ranks], dtype=np.float64),
         "replica": [program.replica for program in programs],
         "stage": [program.stage for program in programs],
         "group": [program.group for program in programs],
@@ -120,6 +134,14 @@ def completion_table(flows: FlowTimes) -> Table:
 def flow_table(flows: FlowTimes) -> Table:
     """A row per completion time: how many flows took it; the shortest first."""
     return {"duration_ps": flows.durations_ps, "flows": flows.counts}
+
+
+def iteration_table(iterations: Iterations) -> Table:
+    """A row per iteration of the run, in order: how long it took."""
+    return {
+        "iteration": np.arange(len(iterations.times_ps), dtype=np.int64),
+        "iteration_ps": np.array(iterations.times_ps, dtype=np.int64),
+    }
 
 
 def ranges(ranks: Sequence[int]) -> str:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.plan.workload import Collect, Compute, Fetch, Workload
+from xsim.plan.workload import UPDATE, Collect, Compute, Fetch, Workload
 from xsim.sim.timeline import Timeline
 
 __all__ = [
@@ -91,7 +91,7 @@ def early_waits(workload: Workload, timeline: Timeline) -> Iterator[tuple[int, i
     for members, leader in _replicas(workload, ends):
         pieces: list[tuple[int, int, int]] = []
         for index in members.tolist():
-            step = next(reversed(workload.programs[index].bodies["U", 0].steps), None)
+            step = next(reversed(workload.programs[index].body(UPDATE).steps), None)
             if index in gathering or not isinstance(step, Compute) or len(set(step.durations_ps)) == 1:
                 continue
             pieces = pieces or [(0, int(ends.backward_ps[index]), BUBBLE), *_led(workload, timeline, ends, leader)]
@@ -122,8 +122,7 @@ def action_steps(workload: Workload, timeline: Timeline, row: int) -> Iterator[t
 
     A ``Compute`` ends when its slowest rank does; its collective is over at its start. Fetches are not among them.
     """
-    key = (str(timeline.kind[row]), int(timeline.chunk[row]))
-    body = workload.programs[int(timeline.program[row])].bodies[key]
+    body = workload.programs[int(timeline.program[row])].body(timeline.action(row))
     walk = int(timeline.walk[row])
     at_ps = int(timeline.start_ps[row])
     collects = iter(timeline.folded.get(body, ()) if walk < 0 else np.diff(timeline.collects[walk])[:, 0].tolist())

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.metrics.toy import Pace, Step, graph, pipeline, play, program, sync
+from tests.metrics.toy import Pace, graph, pipeline, play, program, sync
 from xsim.account import account
-from xsim.plan.workload import Collect, Compute, Ready, Workload
+from xsim.plan.workload import Collect, Compute, Ready, Step, Workload
 from xsim.sim.timeline import Timeline
 
 STAGES, REPLICAS, TP, MICRO_BATCHES, LAYERS = 16, 8, 8, 64, 6

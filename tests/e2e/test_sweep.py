@@ -98,8 +98,17 @@ PART = {  # of a grid, to be quick
     "eth_allreduce": ["cluster=eth_b2_b4", "model=gpt3_350m"],
     "hetero_llama_packets": ["cluster=h100x4_a100x4", "model=llama2_7b"],
     "packet_vs_flow": ["cluster.hosts.0.count=8"],
+    "layerwise": ["network=flow,analytic", "deployment=b200x2_h200x4_7b"],
+    "paper_baselines": ["deployment=xsim_testbed_nvlink_7b"],
+    "paper_collectives": ["cluster=h200x8", "network=flow"],
 }
-BY = {"schedules": "schedule", "packet_vs_flow": "network"}  # what else than strategies a grid compares
+BY = {  # what else than strategies a grid compares
+    "schedules": "schedule",
+    "packet_vs_flow": "network",
+    "layerwise": "network",
+    "paper_baselines": "estimate",
+    "paper_collectives": "point",
+}
 
 
 @pytest.mark.parametrize("grid", offered("grid"))

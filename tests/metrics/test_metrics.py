@@ -190,9 +190,11 @@ def test_memory_is_the_largest_need(metrics: Metrics) -> None:
 def test_a_row_has_the_columns_in_order_and_kind(metrics: Metrics) -> None:
     kinds = {"float": (int, float), "int": (int,), "bool": (bool,), "text": (str,)}
 
-    assert list(metrics.row()) == [column.name for column in COLUMNS]
+    assert [*metrics.row(), "estimate_time_s", "estimate_error"] == [column.name for column in COLUMNS]
+    row = dataclasses.replace(metrics, estimate_time_s=1.0, estimate_error=-0.5).row()
+    assert list(row) == [column.name for column in COLUMNS]
     for column in COLUMNS:
-        value = metrics.row()[column.name]
+        value = row[column.name]
         assert isinstance(value, kinds[column.kind]), column.name
         assert column.doc, column.name
 

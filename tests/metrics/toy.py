@@ -10,11 +10,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from xsim.fabric.transfers import TransferGraph, concatenate
-from xsim.plan.workload import Action, Body, Collect, Compute, Fetch, Move, Program, Ready, Sync, Workload
+from xsim.plan.draw import Stall
+from xsim.plan.stalls import stalled
+from xsim.plan.workload import Action, Body, Collect, Compute, Fetch, Move, Program, Ready, Step, Sync, Workload
 from xsim.sim.timeline import Timeline
 from xsim.spec.deployment import DeviceGroup
-
-Step = Compute | Collect | Ready
 
 
 def graph(*parties: Iterable[int]) -> TransferGraph:
@@ -85,6 +85,7 @@ class Toy:
         self.ended: dict[tuple[int, Action], int] = {}
         self.synced: list[tuple[list[int], list[int], list[int]]] = []  # of each: came, took part, done
         self.free: dict[int, int] = {}  # of each program, the end of its last sync
+        self.awaited: dict[tuple[int, int], int] = {}  # per program and row, the move that came last
 
     def play(self) -> Timeline:
         programs = self.workload.programs
@@ -94,7 +95,7 @@ class Toy:
             moved = False
             for index, each in enumerate(programs):
                 while position[index] < len(each.actions):
-                    start = self._may_start(index, each.actions[position[index]], clock[index])
+                    start = self._may_start(index, position[index], each.actions[position[index]], clock[index])
                     if start is None:
                         break
                     clock[index] = self._act(index, position[index], each.actions[position[index]], start)
@@ -102,17 +103,19 @@ class Toy:
                     moved = True
         return self._finish(clock)
 
-    def _may_start(self, index: int, action: Action, now: int) -> int | None:
-        for move in self.workload.moves:
+    def _may_start(self, index: int, place: int, action: Action, now: int) -> int | None:
+        for number, move in enumerate(self.workload.moves):
             if (move.target, move.kind) == (index, action.kind):
                 sent = self.ended.get((move.source, action))
                 if sent is None:
                     return None
-                now = max(now, sent + self.pace.move_ps)
+                if sent + self.pace.move_ps > now:
+                    now = sent + self.pace.move_ps
+                    self.awaited[index, place] = number
         return now
 
     def _act(self, index: int, number: int, action: Action, start: int) -> int:
-        body = self.workload.programs[index].bodies[action.kind, action.chunk]
+        body = self.workload.programs[index].body(action)
         graphs = [step.graph for step in body.steps if isinstance(step, Collect)]
         walked = self.pace.walked.get((index, number))
         alone = tuple(self.pace.collect_ps.get(id(each), self.pace.default_ps) for each in graphs)
@@ -167,6 +170,7 @@ class Toy:
                 for index, time in self._sync(number, [updated[p] for p in each.programs]).items():
                     ended[index] = max(ended[index], time)
         rows = sorted(self.rows, key=lambda row: row[0])  # stable: in the order in which a program acted
+        places = [(index, n) for index, each in enumerate(self.workload.programs) for n in range(len(each.actions) + 1)]
         released, joined, done = zip(*self.synced, strict=True) if self.synced else ((), (), ())
         return Timeline(
             program=np.array([row[0] for row in rows], dtype=np.int64),
@@ -175,6 +179,7 @@ class Toy:
             chunk=np.array([row[1].chunk for row in rows], dtype=np.int64),
             start_ps=np.array([row[2] for row in rows], dtype=np.int64),
             end_ps=np.array([row[3] for row in rows], dtype=np.int64),
+            awaited=np.array([self.awaited.get(place, -1) for place in places], dtype=np.int64),
             walk=np.array([row[4] for row in rows], dtype=np.int64),
             collects=tuple(np.array(spans, dtype=np.int64).reshape(-1, 2) for spans in self.collects),
             folded=self.folded,
@@ -231,6 +236,10 @@ def cases(draw: st.DrawFn) -> tuple[Workload, Timeline]:
         for member in each.programs if each.does == "sum" else ():
             programs[member] = _announcing(programs[member], number, draw(st.integers(0, 3)))
     workload = Workload(tuple(programs), pipeline(programs), syncs, serial_sync=draw(st.booleans()))
+    if draw(st.sampled_from((False, False, True))):
+        times = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), max_size=2).map(sorted)
+        stalls = [[Stall(*stall) for stall in draw(times)] for _ in range(free)]
+        workload = stalled(workload, lambda rank: iter(stalls[rank]))
     return workload, Toy(workload, draw(_paces(workload))).play()
 
 
@@ -240,7 +249,7 @@ def _paces(draw: st.DrawFn, workload: Workload) -> Pace:
     for index, each in enumerate(workload.programs):
         for number, action in enumerate((*each.actions, Action("U", 0))):
             if draw(st.booleans()):
-                steps = each.bodies[action.kind, 0].steps
+                steps = each.body(action).steps
                 walked[index, number] = tuple(draw(DURATIONS) for step in steps if isinstance(step, Collect))
     sync_ps = tuple(tuple(draw(st.integers(0, 30)) for _ in each.programs) for each in workload.syncs)
     return Pace(default_ps=draw(DURATIONS), walked=walked, move_ps=draw(DURATIONS), sync_ps=sync_ps)

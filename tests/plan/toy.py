@@ -140,4 +140,4 @@ def lowered(question: Scenario, schedule: Schedule | None = None) -> Workload:
         collective=Ring(),
         compute=Roofline(),
         site=StandInSite(OneSwitch().build(question.cluster), question.dtype_bytes),
-    )
+    ).workload

@@ -182,6 +182,7 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
         "completion.parquet",
         "exchanges.parquet",
         "flows.parquet",
+        "iterations.parquet",
         "links.parquet",
         "operators.parquet",
         "ranks.parquet",

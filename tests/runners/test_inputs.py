@@ -15,7 +15,7 @@ from runners.points import Point, plan_single
 from runners.settings import SETTING_KEYS
 from xsim.errors import SpecError
 
-OTHERS = ("seed=1", "memory=report", "model.seq_len=1024", "background=load", "background=job")
+OTHERS = ("seed=1", "memory=report", "model.seq_len=1024", "background=load", "background=job", "noise=devices")
 
 
 def point(*words: str) -> Point:
@@ -38,6 +38,24 @@ def test_the_key_ignores_spelling_and_sees_every_value(fig4: Point) -> None:
     assert point("network=analytic", "batch=24", "precision=bf16", "num_workers=3", "out=elsewhere").key == fig4.key
     others = [point("network=analytic", word).key for word in OTHERS]
     assert len({fig4.key, *others}) == 1 + len(OTHERS)
+
+
+def test_without_noise_and_with_one_iteration_a_config_is_as_it_was(fig4: Point) -> None:
+    config = {key: value for key, value in fig4.config.items() if key not in ("noise", "iterations")}
+
+    assert read(config) == read(fig4.config)
+    assert not {"noise", "iterations"} & set(json.loads(fig4.config_json))
+    assert point("network=analytic", "noise=none", "iterations=1").key == fig4.key
+
+
+def test_iterations_are_part_of_the_key_and_reach_the_experiment() -> None:
+    few, more = (point("noise=devices", f"iterations={count}") for count in (3, 4))
+
+    assert few.key != more.key
+    assert read(resolved(read(few.config))) == read(few.config)
+    assert [read(each.config).experiment().iterations for each in (few, more)] == [3, 4]
+    with pytest.raises(SpecError, match="iterations = 2: neither noise nor background traffic"):
+        point("iterations=2")
 
 
 def test_a_congestion_control_is_part_of_the_key_however_it_is_chosen() -> None:

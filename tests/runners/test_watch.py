@@ -42,6 +42,17 @@ def test_who_watches_changes_nothing_and_sees_the_end(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == ""
 
 
+def test_of_several_iterations_it_is_told_which() -> None:
+    watched = Watched(experiment().network, 3)
+    assert watched.state(-1) == ("0.000 ms of iteration 1 of 3", 0)
+
+    network = watched.open(experiment().topology.build(experiment().scenario.cluster), 0)
+    assert watched.opened is network
+    watched.begins(1)
+    assert watched.opened is None
+    assert watched.state(-1)[0] == "0.000 ms of iteration 2 of 3"
+
+
 def test_lines_tell_the_instant_or_that_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
     watched = Watched(experiment().network)
     instants, answers = iter((3 * 10**9, 3 * 10**9, 7 * 10**9)), chain(repeat(False, 3), [True])

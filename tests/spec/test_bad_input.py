@@ -156,8 +156,11 @@ def test_what_is_not_simulated_is_refused(scenario: dict[str, Any]) -> None:
     stage = scenario["deployment"]["replicas"][0]["stages"][1]
     path = "deployment.replicas[0].stages[1]"
 
-    stage["recompute"] = [{"operator": "core", "layers": {"first": 21, "last": 32}}]
-    assert message(scenario) == f"{path}.recompute[0] = 'core': recomputation is not simulated yet; leave it out"
+    stage["recompute"] = [{"operator": "core", "layers": {"first": 20, "last": 32}}]
+    assert message(scenario) == (
+        f"{path}.recompute[0].layers = 20..32: the stage has no transformer layer 20; name layers of 21..32"
+    )
+    stage["recompute"] = []
     stage["ep"] = 2
     assert message(scenario) == f"{path}.ep = 2: expert parallelism is not simulated yet; write ep: 1"
     stage["micro_batch"], stage["groups"][0]["samples"] = 2, 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import pairwise
 
 from xsim.fabric.transfers import TransferGraph
@@ -18,7 +17,7 @@ from xsim.plan.pace import paced_ps
 from xsim.plan.recompute import recomputed, runs
 from xsim.plan.workload import Action, Body, Collect, Compute, Fetch, Ready, Step
 from xsim.plan.zero import Kept
-from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
+from xsim.spec.cluster import DeviceSpec
 from xsim.spec.deployment import DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
 from xsim.spec.shares import share_cuts
@@ -67,23 +66,34 @@ class _PassExchange:
     beside: Compute | None = None
 
 
+_Parts = tuple[ShardedOperator | Exchange, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Bodies:
     """Makes the bodies of one deployment's groups. What is equal is computed once, and equal bodies are one.
 
     Attributes:
         overlap: Let collectives run beside the products that they feed or follow.
+        devices: The device of each rank.
     """
 
     scenario: Scenario
     compute: ComputeModel
     collective: CollectiveAlgorithm
     site: Site
+    devices: tuple[DeviceSpec, ...]
     verify: bool = False
     overlap: bool = False
     _layers: dict[tuple[_GroupShape, _Layer, str], tuple[Compute | _PassExchange, ...]] = field(default_factory=dict)
     _graphs: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], TransferGraph] = field(default_factory=dict)
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
+    _first: list[int] = field(default_factory=list)
+    _operators: dict[tuple[_GroupShape, int, int, int], _Parts] = field(default_factory=dict)
+
+    def on(self, devices: Sequence[DeviceSpec]) -> Bodies:
+        """The same on other devices; their collectives are these very ones."""
+        return replace(self, devices=tuple(devices), _layers={}, _bodies={}, _first=[])
 
     def micro_batch(
         self,
@@ -101,8 +111,9 @@ class Bodies:
             ready: By layer, the gradient syncs whose part of this group is complete when that layer is done.
             needed: By direction, ``F`` or ``B``, and layer: what fetches the weights of the layers that begin with it.
         """
-        first_equal = _first_equal(self.scenario.cluster)
-        devices = tuple(first_equal[rank] for rank in group.ranks)
+        if not self._first:
+            self._first.extend(_first_equal(self.devices))
+        devices = tuple(self._first[rank] for rank in group.ranks)
         shape = _GroupShape(devices, group.tp_shares, group.samples, stage.sequence_parallel)
         ordered = layers if kind == "F" else layers[::-1]
         alike = self._alike(shape, stage, ordered)
@@ -132,7 +143,7 @@ class Bodies:
         Args:
             kept: With optimizer sharding, what each rank keeps and updates instead.
         """
-        scenario, devices = self.scenario, rank_devices(self.scenario.cluster)
+        scenario, devices = self.scenario, self.devices
         held = scenario.model.held_parameters(i for part in stage.layers for i in part)
         parts = [stop - start for start, stop in pairwise(share_cuts(held, group.tp, group.tp_shares))]
         own = [kept[rank].parameters for rank in group.ranks] if kept else parts
@@ -173,7 +184,7 @@ class Bodies:
 
         Each with whether it is a product with weights.
         """
-        devices = rank_devices(self.scenario.cluster)
+        devices = self.devices
         per_rank = [self._parts(shape, layer.number, index) for index in range(len(shape.devices))]
         for position, done in _script(per_rank[0], layer.again, kind):
             part = per_rank[0][position]
@@ -187,16 +198,19 @@ class Bodies:
                 if any(times):
                     yield Compute(part.kind, times), part.bound == "matmul" and part.weight_gradient is not None
 
-    def _parts(self, shape: _GroupShape, layer: int, index: int) -> tuple[ShardedOperator | Exchange, ...]:
-        return layer_operators(
-            self.scenario,
-            layer,
-            samples=shape.samples,
-            tp=len(shape.devices),
-            index=index,
-            sequence_parallel=shape.sequence_parallel,
-            shares=shape.shares,
-        )
+    def _parts(self, shape: _GroupShape, layer: int, index: int) -> _Parts:
+        key = (replace(shape, devices=()), len(shape.devices), layer, index)  # they do not depend on the devices
+        if key not in self._operators:
+            self._operators[key] = layer_operators(
+                self.scenario,
+                layer,
+                samples=shape.samples,
+                tp=len(shape.devices),
+                index=index,
+                sequence_parallel=shape.sequence_parallel,
+                shares=shape.shares,
+            )
+        return self._operators[key]
 
     def _time_ps(self, device: DeviceSpec, operator: ShardedOperator, kind: str) -> int:
         return sum(paced_ps(self.compute, device, operator, pass_) for pass_ in _PASSES[kind])
@@ -297,8 +311,7 @@ def _merged(parts: Iterable[Compute | _PassExchange]) -> Iterator[Compute | _Pas
         yield held
 
 
-@lru_cache(maxsize=16)
-def _first_equal(cluster: ClusterSpec) -> tuple[int, ...]:
+def _first_equal(devices: Sequence[DeviceSpec]) -> tuple[int, ...]:
     """Of each rank, the lowest rank that has an equal device."""
     first: dict[object, int] = {}
-    return tuple(first.setdefault(device, rank) for rank, device in enumerate(rank_devices(cluster)))
+    return tuple(first.setdefault(device, rank) for rank, device in enumerate(devices))

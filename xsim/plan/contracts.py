@@ -5,24 +5,29 @@ A member is one frozen dataclass in one file of the family's folder; its fields,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CommPlan
+from xsim.plan.draw import Draw
 from xsim.plan.layout import Layout
 from xsim.plan.operator import Pass, ShardedOperator
-from xsim.plan.workload import Action
-from xsim.spec.cluster import DeviceSpec
+from xsim.plan.workload import Action, Workload
+from xsim.spec.cluster import ClusterSpec, DeviceSpec
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
 __all__ = [
     "CollectiveAlgorithm",
     "ComputeModel",
+    "Elsewhere",
     "Estimate",
+    "EstimateSite",
+    "Estimator",
+    "Noise",
     "Pass",
     "Planner",
     "Reshard",
@@ -126,8 +131,44 @@ class Schedule(Protocol):
         """
 
 
+class Noise(Protocol):
+    """What makes one iteration unlike another, and devices that are alike."""
+
+    def draw(self, fabric: Fabric, seed: int, iteration: int) -> Draw:
+        """That of an iteration, from 0; of each its own, whatever others are drawn."""
+
+    def varies(self) -> bool:
+        """Whether iterations differ."""
+
+
 class ComputeModel(Protocol):
     """How long an operator takes on a device."""
 
     def time_ps(self, device: DeviceSpec, operator: ShardedOperator, pass_: Pass) -> int:
         """Picoseconds of one pass; 0 if the operator has no such pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A workload on another cluster, and the wires that it would run on.
+
+    Attributes:
+        alone_ps: What transfers take alone on them, where flows share links fairly.
+    """
+
+    workload: Workload
+    alone_ps: Callable[[TransferGraph], int]
+
+
+class EstimateSite(Site, Protocol):
+    """What an estimate may ask beyond its arguments."""
+
+    def lowered(self, deployment: DeploymentPlan, cluster: ClusterSpec) -> Elsewhere:
+        """``deployment`` on ``cluster``, with the other chosen members."""
+
+
+class Estimator(Protocol):
+    """How long another tool thinks that an iteration takes, by a formula of its own."""
+
+    def time_ps(self, scenario: Scenario, deployment: DeploymentPlan, site: EstimateSite) -> int | None:
+        """The iteration; None if nothing is estimated."""

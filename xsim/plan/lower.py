@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, pairwise
 
 from xsim.errors import PlanError
@@ -22,14 +23,32 @@ from xsim.plan.route import Order, routes, scheduled
 from xsim.plan.shards import shard_layout
 from xsim.plan.workload import Action, Body, Fetch, Move, Program, Ready, Sync, Workload
 from xsim.plan.zero import Kept, kept_states, state_shares
+from xsim.spec.cluster import DeviceSpec, rank_devices
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
 from xsim.spec.shares import share_cuts
 
-__all__ = ["lower", "lower_comm"]
+__all__ = ["Lowered", "lower", "lower_comm"]
 
 Complete = dict[int, tuple[Ready, ...]]
 Needed = dict[tuple[str, int], tuple[Fetch, ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lowered:
+    """A deployment lowered, on devices that are all as they should be.
+
+    Attributes:
+        programs: Of all device groups, made of these bodies.
+    """
+
+    workload: Workload
+    bodies: Bodies
+    programs: Callable[[Bodies], tuple[Program, ...]]
+
+    def on(self, devices: Sequence[DeviceSpec]) -> Workload:
+        """The same on the devices of each rank that are given; all transfers are these very ones."""
+        return replace(self.workload, programs=self.programs(self.bodies.on(devices)))
 
 
 def lower(
@@ -43,7 +62,7 @@ def lower(
     site: Site,
     gradient_site: Site | None = None,
     verify: bool = False,
-) -> Workload:
+) -> Lowered:
     """What every device group of ``plan``, which has its ends, does in one iteration.
 
     Args:
@@ -60,15 +79,17 @@ def lower(
         for at in (site, gradient_site or site)
     )
     syncs, ready, needed = _syncs(plan, places, wires, sums)
-    bodies = Bodies(scenario, compute, collective, site, verify, plan.tp_overlap)
+    bodies = Bodies(scenario, compute, collective, site, rank_devices(scenario.cluster), verify, plan.tp_overlap)
     kept = kept_states(scenario, plan, schedule.order) if plan.zero else {}
-    return Workload(
-        programs=_programs(places, bodies, ready, needed, kept),
+    programs = partial(_programs, places, ready, needed, kept)
+    workload = Workload(
+        programs=programs(bodies),
         moves=tuple(_moves(plan, places, wires)),
         syncs=syncs,
         serial_sync=plan.serial_sync,
         blocking_sends=plan.blocking_sends,
     )
+    return Lowered(workload, bodies, programs)
 
 
 def lower_comm(
@@ -174,10 +195,10 @@ def _places(plan: DeploymentPlan, order: Order) -> Iterator[_Place]:
 
 def _programs(
     places: Sequence[_Place],
-    bodies: Bodies,
     ready: Sequence[Complete],
     needed: Sequence[Needed],
     kept: Mapping[int, Kept],
+    bodies: Bodies,
 ) -> tuple[Program, ...]:
     programs = []
     for place, own_ready, own_needed in zip(places, ready, needed, strict=True):

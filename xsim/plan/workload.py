@@ -7,14 +7,27 @@ programs. All transfer graphs are shared values; a network tells them apart by i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from xsim.fabric.transfers import TransferGraph
 from xsim.spec.deployment import DeviceGroup
 
-__all__ = ["Action", "Body", "Collect", "Compute", "Fetch", "Move", "Program", "Ready", "Step", "Sync", "Workload"]
+__all__ = [
+    "UPDATE",
+    "Action",
+    "Body",
+    "Collect",
+    "Compute",
+    "Fetch",
+    "Move",
+    "Program",
+    "Ready",
+    "Step",
+    "Sync",
+    "Workload",
+]
 
 
 _CARRIED = {"F": "F", "B": "B", "I": "B"}
@@ -50,12 +63,16 @@ class Action:
         return f"{self.kind}{self.micro_batch}" if not self.chunk else f"{self.kind}{self.micro_batch}.{self.chunk}"
 
 
+UPDATE = Action("U", 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Compute:
     """Work on the devices themselves.
 
     Attributes:
-        kind: Operator kind: ``attention mlp layernorm embedding head optimizer``.
+        kind: Operator kind: ``attention mlp layernorm embedding head optimizer``, or ``stall``, in which a rank stands
+            still for reasons of its own.
         durations_ps: Per rank of the group, in its order. The group goes on when the slowest has ended.
     """
 
@@ -127,6 +144,7 @@ class Program:
         devices: Its ranks, in tensor order, and the other fields of the group.
         actions: In order, without the update.
         bodies: By (kind, chunk); also ``("U", 0)``, which follows the gradient syncs.
+        own: Of single actions that do something else than the others of their kind and chunk.
     """
 
     replica: int
@@ -135,6 +153,16 @@ class Program:
     devices: DeviceGroup
     actions: tuple[Action, ...]
     bodies: Mapping[tuple[str, int], Body]
+    own: Mapping[Action, Body] = field(default_factory=dict)
+
+    def body(self, action: Action) -> Body:
+        """What the program does in ``action``, which may be ``UPDATE``."""
+        return self.own.get(action) or self.bodies[action.kind, action.chunk]
+
+    def each_body(self) -> Iterator[Body]:
+        """All that it does, those of single actions last."""
+        yield from self.bodies.values()
+        yield from self.own.values()
 
     def completions(self) -> dict[int, tuple[int, bool]]:
         """By number of each action that completes gradients: how many of its chunk did before, and if none follows."""

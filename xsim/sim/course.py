@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.workload import Action, Body, Collect, Compute, Fetch, Move, Ready, Workload
 
-__all__ = ["Course", "Part", "course_of", "parts_of"]
+__all__ = ["Course", "Part", "Parts", "course_of", "parts_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +127,7 @@ def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Cal
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """What the actions of one kind and chunk of a program have in common.
+    """What actions of one kind and chunk of a program have in common.
 
     Attributes:
         incoming, outgoing: The moves that each waits for, and that its end sends.
@@ -139,17 +139,35 @@ class Part:
     outgoing: tuple[Move, ...]
 
 
-def parts_of(workload: Workload, courses: Mapping[Body, Course]) -> list[dict[tuple[str, int], Part]]:
-    """Of each program, by kind and chunk."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """Those of one program: by kind and chunk, and of actions that have bodies of their own."""
+
+    common: Mapping[tuple[str, int], Part]
+    own: Mapping[Action, Part]
+
+    def of(self, action: Action) -> Part:
+        """The part of an action."""
+        return self.own.get(action) or self.common[action.kind, action.chunk]
+
+
+def parts_of(workload: Workload, courses: Mapping[Body, Course]) -> list[Parts]:
+    """Of each program."""
     outgoing: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
     incoming: dict[tuple[int, str, int], list[Move]] = defaultdict(list)
     for move in workload.moves:
         outgoing[move.source, move.kind, move.source_chunk].append(move)
         incoming[move.target, move.kind, move.target_chunk].append(move)
-    parts: list[dict[tuple[str, int], Part]] = [{} for _ in workload.programs]
+    parts: list[Parts] = []
     for index, program in enumerate(workload.programs):
+        common: dict[tuple[str, int], Part] = {}
         for (kind, chunk), body in program.bodies.items():
             carried = (index, Action(kind, 0, chunk).carries, chunk)
             moves = (tuple(found.get(carried, ())) for found in (incoming, outgoing))
-            parts[index][kind, chunk] = Part(body, courses[body], *moves)
+            common[kind, chunk] = Part(body, courses[body], *moves)
+        own = {
+            action: replace(common[action.kind, action.chunk], body=body, course=courses[body])
+            for action, body in program.own.items()
+        }
+        parts.append(Parts(common, own))
     return parts

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from xsim.errors import PlanError, SpecError
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.workload import Action, Body, Fetch, Move, Workload
+from xsim.plan.workload import UPDATE, Action, Body, Fetch, Move, Workload
 from xsim.sim.contracts import Completion, Network, Stream
 from xsim.sim.course import Course, Part, course_of, parts_of
 from xsim.sim.due import Due
@@ -65,7 +65,7 @@ def execute(
     if background:  # in company of what never ends nobody sees that a program waits for ever
         execute(workload, Analytic().open(fabric, 0), fabric)
     least_ps = cache(partial(_least_ps, network, fabric))
-    bodies = (body for program in workload.programs for body in program.bodies.values())
+    bodies = (body for program in workload.programs for body in program.each_body())
     courses = {body: course_of(body, network.solo, least_ps) for body in bodies}
     graphs = [graph for stream in background for graph in stream.graphs]
     folding = None
@@ -149,6 +149,7 @@ class _Run:
         self.walked: Counter[TransferGraph] = Counter()
         self.folded: set[Body] = set()
         self.moving: dict[int, Move] = {}  # per handle
+        self.numbers = {move: number for number, move in enumerate(workload.moves)}
         self.parts = parts_of(workload, courses)
         self.arrivals: dict[tuple[Move, int], Due] = {}
         self.syncs = Syncs(workload, network, self.env, self.log, folding)
@@ -186,11 +187,14 @@ class _Run:
         completions, turns, parts = program.completions(), program.turns(), self.parts[index]
         for number, action in enumerate(program.actions):
             self.position[index] = action
-            part = parts[action.kind, action.chunk]
+            part = parts.of(action)
+            awaited, free_ps = -1, self.now_ps
             for move in part.incoming:
                 yield self._arrival(move, action.micro_batch)
+                if self.now_ps > free_ps:
+                    awaited, free_ps = self.numbers[move], self.now_ps
                 del self.arrivals[move, action.micro_batch]
-            yield from self._perform(index, part, number, action, completions.get(number), turns[number])
+            yield from self._perform(index, part, number, action, completions.get(number), turns[number], awaited)
             if self.folding:
                 self.folding.stands(index, number + 1, 0, self.now_ps)
             sent = [self._hand_on(move, action.micro_batch) for move in part.outgoing]
@@ -200,13 +204,20 @@ class _Run:
         self.log.reached_ps[index] = self.now_ps
         yield self.env.all_of(self.syncs.ends(index))
         self.log.synced_ps[index] = self.now_ps
-        yield from self._perform(index, parts["U", 0], len(program.actions), Action("U", 0), None, 0)
+        yield from self._perform(index, parts.of(UPDATE), len(program.actions), UPDATE, None, 0, -1)
         self.position[index] = "its gathers of parameters"
         yield self.env.all_of(self.syncs.gather(index))
         self.log.ended_ps[index] = self.now_ps
 
     def _perform(
-        self, index: int, part: Part, number: int, action: Action, completion: tuple[int, bool] | None, turn: int
+        self,
+        index: int,
+        part: Part,
+        number: int,
+        action: Action,
+        completion: tuple[int, bool] | None,
+        turn: int,
+        awaited: int,
     ) -> Steps:
         """One action: as far as its links are surely quiet in one timeout, then on from where that is not sure."""
         body, course = part.body, part.course
@@ -243,7 +254,7 @@ class _Run:
         self.performed[body] += 1
         if spans_ps is None:
             self.folded.add(body)
-        self.log.action(index, action, start_ps, self.now_ps, spans_ps)
+        self.log.action(index, action, start_ps, self.now_ps, awaited, spans_ps)
 
     def _foldable(self, index: int, number: int, course: Course, done: int, now_ps: int, shift_ps: int) -> int:
         """How many stops of the action surely run undisturbed, the first ``done`` included; no fetch does."""

@@ -24,7 +24,7 @@ from itertools import accumulate
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.workload import Action, Body, Collect, Move, Program, Sync, Workload
+from xsim.plan.workload import UPDATE, Action, Body, Collect, Move, Program, Sync, Workload
 from xsim.sim.course import Course
 
 __all__ = ["Folding"]
@@ -62,7 +62,7 @@ class Folding:
         ]
         for number, sync in enumerate(workload.syncs):
             for index in sync.programs if sync.does == "gather" else ():
-                update = courses[workload.programs[index].bodies["U", 0]]
+                update = courses[workload.programs[index].body(UPDATE)]
                 self._ready_ps[index][number] = self._before_ps[index][-1] + update.least_total_ps
         self._joined_ps: list[list[int | None]] = [[None] * len(sync.programs) for sync in workload.syncs]
         self._open = [len(sync.programs) for sync in workload.syncs]
@@ -155,7 +155,7 @@ class _Meetings:
     ) -> None:
         users: dict[int, list[int]] = defaultdict(list)
         for index, program in enumerate(workload.programs if contends else ()):
-            graphs = {s.graph: None for body in program.bodies.values() for s in body.steps if isinstance(s, Collect)}
+            graphs = {s.graph: None for body in program.each_body() for s in body.steps if isinstance(s, Collect)}
             for link in sorted(frozenset[int]().union(*map(fabric.links_of, graphs))):
                 users[link].append(index)
         others = frozenset[int]().union(*map(fabric.links_of, background)) if users else ()
@@ -196,7 +196,7 @@ def _emission(move: Move) -> tuple[int, str, int]:
 
 def _before_ps(program: Program, courses: Mapping[Body, Course]) -> tuple[int, ...]:
     """The least time before each action, and after the last."""
-    bodies: Iterable[Body] = (program.bodies[action.kind, action.chunk] for action in program.actions)
+    bodies: Iterable[Body] = (program.body(action) for action in program.actions)
     return tuple(accumulate((courses[body].least_total_ps for body in bodies), initial=0))
 
 
@@ -255,17 +255,14 @@ def _last_awaited(
 def _ready_ps(program: Program, courses: Mapping[Body, Course], before_ps: Sequence[int]) -> dict[int, int]:
     """Per sync before the update, the least time of ``program`` from its start until it comes to it."""
     found: dict[int, int] = {}
-    course_of = {part: courses[body] for part, body in program.bodies.items()}
-    turns = program.turns() if any(course.fetches for course in course_of.values()) else ()
+    turns = program.turns() if any(courses[body].fetches for body in program.bodies.values()) else ()
     for number, turn in enumerate(turns):
-        action = program.actions[number]
-        course = course_of[action.kind, action.chunk]
+        course = courses[program.body(program.actions[number])]
         for stop, fetch in course.fetches:
             since_ps = course.starts_ps[stop] - course.resume_ps[stop]
             found[fetch.sync + fetch.every * turn] = before_ps[number] + course.least_ps[stop] + since_ps
     for number, completion in program.completions().items():
-        action = program.actions[number]
-        course = course_of[action.kind, action.chunk]
+        course = courses[program.body(program.actions[number])]
         for sync, collects, at_ps in course.completes(*completion):
             since_ps = at_ps - course.resume_ps[collects]
             found[sync] = before_ps[number] + course.least_ps[collects] + since_ps

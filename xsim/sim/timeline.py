@@ -28,6 +28,7 @@ class Timeline:
         kind: ``F``, ``B``, ``I``, ``W`` or ``U`` of each action, one character, A.
         micro_batch, chunk: Which one, A.
         start_ps, end_ps: When it ran, A.
+        awaited: Number of the move whose arrival came last of all that it waited for, -1 if it waited for none, A.
         walk: Row of ``collects`` for an action that was walked at least in part, -1 if nobody disturbed it, A.
         collects: Per walked action all of its collectives and fetches in order, as (start, end) rows, n x 2.
         folded: Per body that was folded as a whole, the durations of its collectives in order.
@@ -48,6 +49,7 @@ class Timeline:
     chunk: Ints
     start_ps: Ints
     end_ps: Ints
+    awaited: Ints
     walk: Ints
     collects: tuple[Ints, ...]
     folded: Mapping[Body, tuple[int, ...]]
@@ -59,6 +61,10 @@ class Timeline:
     done_ps: tuple[Ints, ...]
     makespan_ps: int
 
+    def action(self, row: int) -> Action:
+        """The action of a row."""
+        return Action(str(self.kind[row]), int(self.micro_batch[row]), int(self.chunk[row]))
+
 
 class Log:
     """A timeline under construction: the executor notes what ends, in any order of programs."""
@@ -69,16 +75,19 @@ class Log:
         self.released_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
         self.joined_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
         self.done_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
-        self._rows: list[tuple[int, str, int, int, int, int, int]] = []
+        self._rows: list[tuple[int, str, int, int, int, int, int, int]] = []
         self._collects: list[Ints] = []
 
-    def action(self, program: int, action: Action, start_ps: int, end_ps: int, collects: Ints | None) -> None:
+    def action(
+        self, program: int, action: Action, start_ps: int, end_ps: int, awaited: int, collects: Ints | None
+    ) -> None:
         """Note an action, with (start, end) rows of its collectives if one of them was walked."""
         walk = -1
         if collects is not None:
             walk = len(self._collects)
             self._collects.append(collects)
-        self._rows.append((program, action.kind, action.micro_batch, action.chunk, start_ps, end_ps, walk))
+        place = (program, action.kind, action.micro_batch, action.chunk)
+        self._rows.append((*place, start_ps, end_ps, awaited, walk))
 
     def timeline(self, folded: Mapping[Body, tuple[int, ...]]) -> Timeline:
         """The whole, after the last action has ended."""
@@ -91,7 +100,8 @@ class Log:
             chunk=ints[2],
             start_ps=ints[3],
             end_ps=ints[4],
-            walk=ints[5],
+            awaited=ints[5],
+            walk=ints[6],
             collects=tuple(self._collects),
             folded=folded,
             reached_ps=np.array(self.reached_ps, dtype=np.int64),
