@@ -5,7 +5,7 @@
     python -m runners.validate --group vtrain_multi network=analytic   # some sources; keys of a sweep hold for all rows
 
 The page is outputs/validate/report.md; out= names another folder. What has been simulated is not simulated again. A row
-that takes longer than five minutes is left out; timeout_s= sets another limit.
+that takes longer than two minutes is left out; timeout_s= sets another limit.
 """
 
 from __future__ import annotations
@@ -212,10 +212,11 @@ def _report(planned: Sequence[Planned], results: Results, settings: Settings, *,
     from analysis.validation_report import Report, counts
     from runners.brake import FAILURES
     from runners.published.sections import sections
-    from runners.published.sources import read_sources
+    from runners.published.sources import read_sources, source_of
 
     groups = grouped(cases(planned, results))
-    about = {name: source.about for name, source in read_sources()[0].items()}
+    known = {group.name: source_of(group.name, read_sources()[0]) for group in groups}
+    about = {name: source.about for name, source in known.items() if source}
     asked, more = bounds()
     reference = os.environ.get(VARIABLE)
     beside = [*sections(Path(reference) / "measured" if reference and whole else None, more)]

@@ -15,7 +15,7 @@ from runners.published.machines import Unknown
 from runners.published.measures import measured_bytes
 from runners.published.replay import replay
 from runners.published.rows import Row
-from runners.published.sources import read_sources
+from runners.published.sources import read_sources, source_of
 from runners.resolve import Point, Resolver
 from runners.settings import Settings, refuse_commands
 from xsim.errors import SpecError
@@ -23,7 +23,7 @@ from xsim.errors import SpecError
 __all__ = ["Planned", "plan_rows"]
 
 BASE = {"planner": "uniform", "topology": "one_switch", "tracking": "none"}
-LONGEST_S = 300  # of a simulation, unless the command says otherwise; what takes longer is left out
+LONGEST_S = 120  # of a simulation, unless the command says otherwise; what takes longer is left out
 NOTHING: Mapping[str, int] = {}
 SPECS = ("cluster", "model", "deployment")
 
@@ -73,7 +73,7 @@ def plan_rows(
         planned = []
         for row in rows:
             try:
-                found = replay(row, sources.get(row.group), models, reference)
+                found = replay(row, source_of(row.group, sources), models, reference)
                 few = len(found.choices) == 1 or row.name in chosen
                 planned.append(
                     Planned(

@@ -7,6 +7,7 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ import yaml
 
 from xsim.errors import SpecError
 
-__all__ = ["FILE", "Source", "architecture", "read_sources"]
+__all__ = ["FILE", "Source", "architecture", "read_sources", "source_of"]
 
 FILE = Path(__file__).with_name("sources.yaml")
 Flops = Literal["model", "recomputed"]
@@ -97,6 +98,11 @@ def _source(name: str, entry: Mapping[str, Any]) -> Source:
         offered = ", ".join(fields[1:])
         raise SpecError(f"sources.{name}", ", ".join(unknown), "there is no such key", f"it takes {offered}")
     return Source(name=name, **options)
+
+
+def source_of(group: str, sources: Mapping[str, Source]) -> Source | None:
+    """The source of the rows of a group: the first whose name, a pattern perhaps, is that of the group."""
+    return next((source for pattern, source in sources.items() if fnmatchcase(group, pattern)), None)
 
 
 def architecture(model: str, models: Sequence[tuple[str, Mapping[str, Any]]]) -> Mapping[str, Any] | None:

@@ -23,7 +23,7 @@ from runners.published.plan import Planned, plan_rows
 from runners.published.replay import replay
 from runners.published.rows import MIXED, RUNS, Row, read_rows
 from runners.published.sections import sections
-from runners.published.sources import read_sources
+from runners.published.sources import read_sources, source_of
 from runners.validate import OWN, VARIABLE, bounds, cases, fastest, main
 from runners.worker import simulate
 from xsim.errors import SpecError
@@ -60,7 +60,8 @@ def rows_by_name() -> dict[str, Row]:
 
 
 ROWS = rows_by_name()
-SOURCES, MODELS = read_sources()
+SOURCES = {row.group: source_of(row.group, read_sources()[0]) for row in ROWS.values()}
+MODELS = read_sources()[1]
 
 
 def simulated(points: Iterator[Point]) -> dict[str, dict[str, Any]]:
@@ -135,7 +136,7 @@ def test_what_the_command_line_sets_holds_for_every_row() -> None:
     planned, settings = plan_rows(rows, read_command(["network=analytic", "precision=bf16", "out=there"], ""))
 
     assert settings.out.name == "there"
-    assert settings.timeout_s == 300
+    assert settings.timeout_s == 120
     assert plan_rows(rows, read_command(["timeout_s=7"], ""))[1].timeout_s == 7
     assert [each.point.config["precision"] for each in planned if each.point] == ["bf16", "bf16"]
     assert [each.point.labels["network"] for each in planned if each.point] == ["analytic", "analytic"]
