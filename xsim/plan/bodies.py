@@ -189,7 +189,7 @@ class Bodies:
         """Whether the compute model's times of a layer hold its collectives."""
         if not isinstance(self.compute, Holding):
             return False
-        device = rank_devices(self.scenario.cluster)[shape.devices[0]]
+        device = self.devices[shape.devices[0]]
         operators = (part for part in self._parts(shape, layer.number, 0) if isinstance(part, ShardedOperator))
         place = next((operator.place for operator in operators), None)
         return place is not None and self.compute.holds(device, place)
