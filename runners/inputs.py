@@ -29,6 +29,7 @@ from xsim.spec.codec import from_plain, to_plain
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
+from xsim.units import format_time, parse_time
 
 __all__ = ["INPUT_KEYS", "SCHEMA_VERSION", "Inputs", "canonical", "code_hash", "key_of", "read", "resolved"]
 
@@ -45,6 +46,7 @@ INPUT_KEYS = (
     "attention",
     "loss",
     "gradient_dtype",
+    "launch",
     "seed",
     "faults",
     "memory",
@@ -74,6 +76,7 @@ class Inputs:
     attention: str
     loss: str
     gradient_dtype: str | None
+    launch_ps: int
     seed: int
     faults: tuple[Fault, ...]
     memory: Literal["enforce", "report"]
@@ -95,6 +98,7 @@ class Inputs:
             attention=cast(Any, self.attention),
             loss=cast(Any, self.loss),
             gradient_dtype=cast(Any, self.gradient_dtype),
+            launch_ps=self.launch_ps,
         )
         chosen = {family: member for family, (_, member) in self.members.items()}
         run = {"seed": self.seed, "faults": self.faults, "memory": self.memory, "verify": self.verify}
@@ -124,6 +128,7 @@ def read(config: Mapping[str, object]) -> Inputs:
         attention=str(config.get("attention", "flash")),
         loss=str(config.get("loss", "fused")),
         gradient_dtype=None if config.get("gradient_dtype") is None else str(config["gradient_dtype"]),
+        launch_ps=_time("launch", config.get("launch", "0 us")),
         seed=_whole("seed", config["seed"]),
         faults=read_faults(config.get("faults")),
         memory=_policy(config["memory"]),
@@ -148,7 +153,8 @@ def _plain_choices(inputs: Inputs) -> dict[str, object]:
     members = {family: {"name": name} | plain_options(member) for family, (name, member) in inputs.members.items()}
     names = ("batch", "precision", "optimizer", "attention", "loss", "gradient_dtype", "seed", "memory", "verify")
     faults = {"faults": plain_faults(inputs.faults)} if inputs.faults else {}
-    return members | faults | {name: getattr(inputs, name) for name in names}
+    launch = {"launch": format_time(inputs.launch_ps)}
+    return members | faults | launch | {name: getattr(inputs, name) for name in names}
 
 
 def key_of(config_json: str, code: str) -> str:
@@ -214,6 +220,13 @@ def _whole(name: str, value: object) -> int:
     if not -LARGEST <= value <= LARGEST:
         raise SpecError(name, value, "it is too large for a column of results", f"write at most {LARGEST}")
     return value
+
+
+def _time(name: str, value: object) -> int:
+    try:
+        return parse_time(value)
+    except SpecError as error:
+        raise error.under(name) from None
 
 
 def _policy(value: object) -> Literal["enforce", "report"]:

@@ -54,6 +54,7 @@ ROOT: Mapping[str, str] = {
     "attention": "flash (one fused kernel) or unfused (whole matrices of scores)",
     "loss": "fused, or unfused: a kernel for each step of its softmax",
     "gradient_dtype": "of what is added up and synchronised, fp32, fp16 or bf16; null: as precision",
+    "launch": "of one kernel or collective by the host, 20 us perhaps; 0 us: its device never waits for it",
     "seed": "of everything random",
     "faults": "links that fail, of network=packet: [{at: 10 ms, link: tor0 -> spine1, until: 20 ms}]",
     "memory": "enforce or report: whether to simulate what does not fit",

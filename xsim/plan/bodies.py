@@ -10,6 +10,7 @@ from itertools import pairwise
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Site
+from xsim.plan.dispatch import host_waits_ps, kernels
 from xsim.plan.judge import verify_collective
 from xsim.plan.operator import Exchange, Pass, ShardedOperator
 from xsim.plan.operators import layer_operators, like_layer
@@ -84,6 +85,7 @@ class Bodies:
     _layers: dict[tuple[_GroupShape, _Layer, str], tuple[Compute | _PassExchange, ...]] = field(default_factory=dict)
     _graphs: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], TransferGraph] = field(default_factory=dict)
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
+    _alone: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], int] = field(default_factory=dict)
 
     def micro_batch(
         self,
@@ -112,11 +114,45 @@ class Bodies:
         key = (shape, group.ranks if group.tp > 1 else (), alike, kind, waiting, fetching)
         if key not in self._bodies:
             steps = {layer: self._steps(shape, group.ranks, layer, kind) for layer in dict.fromkeys(alike)}
-            parts = zip(fetching, alike, waiting, strict=True)
+            parts = zip(fetching, alike, self._host_waits(shape, group.ranks, alike, kind), waiting, strict=True)
             self._bodies[key] = Body(
-                tuple(step for before, layer, after in parts for step in (*before, *steps[layer], *after))
+                tuple(step for before, layer, late, after in parts for step in (*before, *steps[layer], *late, *after))
             )
         return self._bodies[key]
+
+    def _host_waits(
+        self, shape: _GroupShape, ranks: tuple[int, ...], layers: Sequence[_Layer], kind: str
+    ) -> Iterator[tuple[Compute, ...]]:
+        """Of each layer, what its devices wait for their hosts at its end; nothing if launches take no time."""
+        launch_ps = self.scenario.launch_ps
+        if not launch_ps:
+            yield from (() for _ in layers)
+            return
+        launches = {layer: self._launches(shape, layer, kind) for layer in dict.fromkeys(layers)}
+        device_ps = {
+            layer: sum(self._part_ps(part, ranks) for part in self._layers[shape, layer, kind]) for layer in launches
+        }
+        counts, works_ps = ([by[layer] for layer in layers] for by in (launches, device_ps))
+        for waits_ps in host_waits_ps(counts, works_ps, launch_ps):
+            yield (Compute("launch", (waits_ps,) * len(ranks)),) if waits_ps else ()
+
+    def _launches(self, shape: _GroupShape, layer: _Layer, kind: str) -> int:
+        """How many kernels and collectives an action launches in a layer."""
+        parts = self._parts(shape, layer.number, 0)
+        done = ((parts[position], what) for position, what in _script(parts, layer.again, kind))
+        return sum(
+            _exchanged(part, what) is not None if isinstance(part, Exchange) else kernels(part, _PASSES[what])
+            for part, what in done
+        )
+
+    def _part_ps(self, part: Compute | _PassExchange, ranks: tuple[int, ...]) -> int:
+        """What it takes the group on its own."""
+        if isinstance(part, Compute):
+            return max(part.durations_ps)
+        key = (ranks, part.collective, part.exchange.cuts)
+        if key not in self._alone:
+            self._alone[key] = self.site.price(CommPlan((_collective(part, ranks),)), self.scenario.dtype_bytes)
+        return max(self._alone[key], max(part.beside.durations_ps) if part.beside else 0)
 
     def _alike(self, shape: _GroupShape, stage: Stage, layers: Iterable[int]) -> tuple[_Layer, ...]:
         """Of each layer, what it has in common with others."""
@@ -137,9 +173,11 @@ class Bodies:
         parts = [stop - start for start, stop in pairwise(share_cuts(held, group.tp, group.tp_shares))]
         if kept:
             parts = [kept[rank].parameters for rank in group.ranks]
+        updates = [tuple(optimizer_operators(part, scenario)) for part in parts]
+        launched = [scenario.launch_ps * sum(kernels(each, ("update",)) for each in own) for own in updates]
         durations = tuple(
-            sum(paced_ps(self.compute, devices[rank], each, "update") for each in optimizer_operators(part, scenario))
-            for rank, part in zip(group.ranks, parts, strict=True)
+            max(sum(paced_ps(self.compute, devices[rank], each, "update") for each in operators), launched_ps)
+            for rank, operators, launched_ps in zip(group.ranks, updates, launched, strict=True)
         )
         return self._bodies.setdefault((durations,), Body((Compute("optimizer", durations),)))
 
@@ -187,8 +225,7 @@ class Bodies:
         exchange, kind = exchanged.exchange, exchanged.collective
         key = (ranks, kind, exchange.cuts)
         if key not in self._graphs:
-            cuts = None if kind == "all_reduce" else exchange.cuts
-            collective = Collective(kind, ranks, range(exchange.cuts[-1]), cuts=cuts)
+            collective = _collective(exchanged, ranks)
             self._graphs[key] = lower_plan(
                 CommPlan((collective,)),
                 [ranks],
@@ -215,6 +252,11 @@ def _script(parts: Sequence[ShardedOperator | Exchange], again: frozenset[str], 
     for position in positions if kind == "F" else reversed(positions):
         yield from ((earlier, "F") for earlier in before.get(position, ()))
         yield position, kind
+
+
+def _collective(exchanged: _PassExchange, ranks: tuple[int, ...]) -> Collective:
+    cuts, kind = exchanged.exchange.cuts, exchanged.collective
+    return Collective(kind, ranks, range(cuts[-1]), cuts=None if kind == "all_reduce" else cuts)
 
 
 def _exchanged(exchange: Exchange, kind: str) -> CollectiveKind | None:

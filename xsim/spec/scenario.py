@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xsim.errors import SpecError
-from xsim.spec.checks import at_least
+from xsim.spec.checks import at_least, not_negative, plausible
 from xsim.spec.cluster import ClusterSpec
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage, with_ends
 from xsim.spec.model import ModelSpec
 from xsim.spec.shares import share_cuts
+from xsim.units import PS_PER_S
 
 __all__ = ["DTYPE_BYTES", "Scenario", "check_deployment"]
 
@@ -35,6 +36,8 @@ class Scenario:
             kernel for each step of a softmax in fp32 (megatron/core/tensor_parallel/cross_entropy.py of
             https://github.com/NVIDIA/Megatron-LM).
         gradient_dtype: In which gradients of weights are added up and synchronised; absent: as ``precision``.
+        launch_ps: What the host takes to launch one kernel or collective, 0 with CUDA graphs; a device waits for its
+            host where that is longer than its own work (``xsim.plan.dispatch`` has figures of eager PyTorch).
     """
 
     cluster: ClusterSpec
@@ -46,9 +49,12 @@ class Scenario:
     attention: Literal["flash", "unfused"] = "flash"
     loss: Literal["fused", "unfused"] = "fused"
     gradient_dtype: Literal["fp32", "fp16", "bf16"] | None = None
+    launch_ps: int = 0
 
     def __post_init__(self) -> None:
         at_least(self, "batch", 1)
+        not_negative(self, "launch_ps")
+        plausible(self, "launch_ps", 0, PS_PER_S, "0 s and 1 s")
         for name, offered in (
             ("precision", DTYPE_BYTES),
             ("optimizer", OPTIMIZERS),
