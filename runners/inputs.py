@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -29,7 +29,7 @@ from xsim.spec.codec import from_plain, to_plain
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
-from xsim.units import format_time, parse_time
+from xsim.units import format_bytes, format_time, parse_bytes, parse_time
 
 __all__ = ["INPUT_KEYS", "SCHEMA_VERSION", "Inputs", "canonical", "code_hash", "key_of", "read", "resolved"]
 
@@ -47,6 +47,8 @@ INPUT_KEYS = (
     "loss",
     "gradient_dtype",
     "launch",
+    "framework",
+    "fragmentation",
     "seed",
     "faults",
     "memory",
@@ -77,6 +79,8 @@ class Inputs:
     loss: str
     gradient_dtype: str | None
     launch_ps: int
+    framework_bytes: int
+    fragmentation: float
     seed: int
     faults: tuple[Fault, ...]
     memory: Literal["enforce", "report"]
@@ -99,6 +103,8 @@ class Inputs:
             loss=cast(Any, self.loss),
             gradient_dtype=cast(Any, self.gradient_dtype),
             launch_ps=self.launch_ps,
+            framework_bytes=self.framework_bytes,
+            fragmentation=self.fragmentation,
         )
         chosen = {family: member for family, (_, member) in self.members.items()}
         run = {"seed": self.seed, "faults": self.faults, "memory": self.memory, "verify": self.verify}
@@ -128,7 +134,9 @@ def read(config: Mapping[str, object]) -> Inputs:
         attention=str(config.get("attention", "flash")),
         loss=str(config.get("loss", "fused")),
         gradient_dtype=None if config.get("gradient_dtype") is None else str(config["gradient_dtype"]),
-        launch_ps=_time("launch", config.get("launch", "0 us")),
+        launch_ps=_quantity(parse_time, "launch", config.get("launch", "0 us")),
+        framework_bytes=_quantity(parse_bytes, "framework", config.get("framework", "0 GB")),
+        fragmentation=_number("fragmentation", config.get("fragmentation", 0.0)),
         seed=_whole("seed", config["seed"]),
         faults=read_faults(config.get("faults")),
         memory=_policy(config["memory"]),
@@ -151,10 +159,11 @@ def canonical(inputs: Inputs) -> str:
 
 def _plain_choices(inputs: Inputs) -> dict[str, object]:
     members = {family: {"name": name} | plain_options(member) for family, (name, member) in inputs.members.items()}
-    names = ("batch", "precision", "optimizer", "attention", "loss", "gradient_dtype", "seed", "memory", "verify")
+    choices = ("precision", "optimizer", "attention", "loss", "gradient_dtype", "fragmentation")
+    names = ("batch", *choices, "seed", "memory", "verify")
     faults = {"faults": plain_faults(inputs.faults)} if inputs.faults else {}
-    launch = {"launch": format_time(inputs.launch_ps)}
-    return members | faults | launch | {name: getattr(inputs, name) for name in names}
+    added = {"launch": format_time(inputs.launch_ps), "framework": format_bytes(inputs.framework_bytes)}
+    return members | faults | added | {name: getattr(inputs, name) for name in names}
 
 
 def key_of(config_json: str, code: str) -> str:
@@ -222,11 +231,17 @@ def _whole(name: str, value: object) -> int:
     return value
 
 
-def _time(name: str, value: object) -> int:
+def _quantity(parse: Callable[[object], int], name: str, value: object) -> int:
     try:
-        return parse_time(value)
+        return parse(value)
     except SpecError as error:
         raise error.under(name) from None
+
+
+def _number(name: str, value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise SpecError(name, value, f"its type is {type(value).__name__}", "write a number")
+    return float(value)
 
 
 def _policy(value: object) -> Literal["enforce", "report"]:

@@ -46,7 +46,18 @@ DATA = tuple(_SPECS)
 LABELS = (*DATA, *families.FAMILIES)  # the groups that make an experiment: a row carries the chosen names
 GROUPS = (*LABELS, "tracking", "ray")
 PRESETS = ("grid", "experiment")  # groups that are added with +
-TABLES = ("ranks", "operators", "links", "exchanges", "collectives", "completion", "flows", "queues", "timeline")
+TABLES = (
+    "ranks",
+    "memory",
+    "operators",
+    "links",
+    "exchanges",
+    "collectives",
+    "completion",
+    "flows",
+    "queues",
+    "timeline",
+)
 ROOT: Mapping[str, str] = {
     "batch": "samples per iteration; null: what the deployment trains",
     "precision": "fp32, tf32, fp16 or bf16",
@@ -55,6 +66,8 @@ ROOT: Mapping[str, str] = {
     "loss": "fused, or unfused: a kernel for each step of its softmax",
     "gradient_dtype": "of what is added up and synchronised, fp32, fp16 or bf16; null: as precision",
     "launch": "of one kernel or collective by the host, 20 us perhaps; 0 us: its device never waits for it",
+    "framework": "memory that the framework takes of each device, 1.3 GB perhaps",
+    "fragmentation": "part of the memory taken for tensors that lies unusable between them, 0.1 perhaps",
     "seed": "of everything random",
     "faults": "links that fail, of network=packet: [{at: 10 ms, link: tor0 -> spine1, until: 20 ms}]",
     "memory": "enforce or report: whether to simulate what does not fit",

@@ -38,6 +38,8 @@ class Scenario:
         gradient_dtype: In which gradients of weights are added up and synchronised; absent: as ``precision``.
         launch_ps: What the host takes to launch one kernel or collective, 0 with CUDA graphs; a device waits for its
             host where that is longer than its own work (``xsim.plan.dispatch`` has figures of eager PyTorch).
+        framework_bytes: What each device gives to the framework: contexts, kernels, libraries' own buffers.
+        fragmentation: Part of what the framework has taken for tensors that lies unusable between them.
     """
 
     cluster: ClusterSpec
@@ -50,11 +52,17 @@ class Scenario:
     loss: Literal["fused", "unfused"] = "fused"
     gradient_dtype: Literal["fp32", "fp16", "bf16"] | None = None
     launch_ps: int = 0
+    framework_bytes: int = 0
+    fragmentation: float = 0.0
 
     def __post_init__(self) -> None:
         at_least(self, "batch", 1)
         not_negative(self, "launch_ps")
         plausible(self, "launch_ps", 0, PS_PER_S, "0 s and 1 s")
+        not_negative(self, "framework_bytes")
+        if not 0 <= self.fragmentation < 1:
+            problem = "a part of what is taken lies in [0, 1)"
+            raise SpecError("fragmentation", self.fragmentation, problem, "write 0.05 for 5 %")
         for name, offered in (
             ("precision", DTYPE_BYTES),
             ("optimizer", OPTIMIZERS),

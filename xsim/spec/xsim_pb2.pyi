@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Scenario(_message.Message):
-    __slots__ = ("cluster", "model", "batch", "deployment", "precision", "optimizer", "attention", "gradient_dtype", "loss", "launch")
+    __slots__ = ("cluster", "model", "batch", "deployment", "precision", "optimizer", "attention", "gradient_dtype", "loss", "launch", "framework", "fragmentation")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,8 @@ class Scenario(_message.Message):
     GRADIENT_DTYPE_FIELD_NUMBER: _ClassVar[int]
     LOSS_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_FIELD_NUMBER: _ClassVar[int]
+    FRAMEWORK_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENTATION_FIELD_NUMBER: _ClassVar[int]
     cluster: ClusterSpec
     model: ModelSpec
     batch: int
@@ -28,7 +30,9 @@ class Scenario(_message.Message):
     gradient_dtype: str
     loss: str
     launch: str
-    def __init__(self, cluster: _Optional[_Union[ClusterSpec, _Mapping]] = ..., model: _Optional[_Union[ModelSpec, _Mapping]] = ..., batch: _Optional[int] = ..., deployment: _Optional[_Union[DeploymentPlan, _Mapping]] = ..., precision: _Optional[str] = ..., optimizer: _Optional[str] = ..., attention: _Optional[str] = ..., gradient_dtype: _Optional[str] = ..., loss: _Optional[str] = ..., launch: _Optional[str] = ...) -> None: ...
+    framework: str
+    fragmentation: float
+    def __init__(self, cluster: _Optional[_Union[ClusterSpec, _Mapping]] = ..., model: _Optional[_Union[ModelSpec, _Mapping]] = ..., batch: _Optional[int] = ..., deployment: _Optional[_Union[DeploymentPlan, _Mapping]] = ..., precision: _Optional[str] = ..., optimizer: _Optional[str] = ..., attention: _Optional[str] = ..., gradient_dtype: _Optional[str] = ..., loss: _Optional[str] = ..., launch: _Optional[str] = ..., framework: _Optional[str] = ..., fragmentation: _Optional[float] = ...) -> None: ...
 
 class ClusterSpec(_message.Message):
     __slots__ = ("name", "hosts", "scale_out")
