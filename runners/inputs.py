@@ -49,6 +49,7 @@ INPUT_KEYS = (
     "launch",
     "framework",
     "fragmentation",
+    "contention",
     "seed",
     "faults",
     "memory",
@@ -81,6 +82,7 @@ class Inputs:
     launch_ps: int
     framework_bytes: int
     fragmentation: float
+    contention: float
     seed: int
     faults: tuple[Fault, ...]
     memory: Literal["enforce", "report"]
@@ -105,6 +107,7 @@ class Inputs:
             launch_ps=self.launch_ps,
             framework_bytes=self.framework_bytes,
             fragmentation=self.fragmentation,
+            contention=self.contention,
         )
         chosen = {family: member for family, (_, member) in self.members.items()}
         run = {"seed": self.seed, "faults": self.faults, "memory": self.memory, "verify": self.verify}
@@ -137,6 +140,7 @@ def read(config: Mapping[str, object]) -> Inputs:
         launch_ps=_quantity(parse_time, "launch", config.get("launch", "0 us")),
         framework_bytes=_quantity(parse_bytes, "framework", config.get("framework", "0 GB")),
         fragmentation=_number("fragmentation", config.get("fragmentation", 0.0)),
+        contention=_number("contention", config.get("contention", 0.0)),
         seed=_whole("seed", config["seed"]),
         faults=read_faults(config.get("faults")),
         memory=_policy(config["memory"]),
@@ -159,7 +163,7 @@ def canonical(inputs: Inputs) -> str:
 
 def _plain_choices(inputs: Inputs) -> dict[str, object]:
     members = {family: {"name": name} | plain_options(member) for family, (name, member) in inputs.members.items()}
-    choices = ("precision", "optimizer", "attention", "loss", "gradient_dtype", "fragmentation")
+    choices = ("precision", "optimizer", "attention", "loss", "gradient_dtype", "fragmentation", "contention")
     names = ("batch", *choices, "seed", "memory", "verify")
     faults = {"faults": plain_faults(inputs.faults)} if inputs.faults else {}
     added = {"launch": format_time(inputs.launch_ps), "framework": format_bytes(inputs.framework_bytes)}

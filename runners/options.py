@@ -68,6 +68,7 @@ ROOT: Mapping[str, str] = {
     "launch": "of one kernel or collective by the host, 20 us perhaps; 0 us: its device never waits for it",
     "framework": "memory that the framework takes of each device, 1.3 GB perhaps",
     "fragmentation": "part of the memory taken for tensors that lies unusable between them, 0.1 perhaps",
+    "contention": "part of a device's processors that a collective takes from a product beside it, 0.12 perhaps",
     "seed": "of everything random",
     "faults": "links that fail, of network=packet: [{at: 10 ms, link: tor0 -> spine1, until: 20 ms}]",
     "memory": "enforce or report: whether to simulate what does not fit",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
 from xsim.fabric.transfers import TransferGraph
+from xsim.plan.beside import PassExchange, side_by_side, slowed
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Site
 from xsim.plan.dispatch import host_waits_ps, kernels
@@ -54,20 +55,6 @@ class _Layer:
     again: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class _PassExchange:
-    """An exchange in one pass.
-
-    Attributes:
-        collective: What it is in that pass.
-        beside: The product that runs side by side with it.
-    """
-
-    exchange: Exchange
-    collective: CollectiveKind
-    beside: Compute | None = None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Bodies:
     """Makes the bodies of one deployment's groups. What is equal is computed once, and equal bodies are one.
@@ -82,7 +69,7 @@ class Bodies:
     site: Site
     verify: bool = False
     overlap: bool = False
-    _layers: dict[tuple[_GroupShape, _Layer, str], tuple[Compute | _PassExchange, ...]] = field(default_factory=dict)
+    _layers: dict[tuple[_GroupShape, _Layer, str], tuple[Compute | PassExchange, ...]] = field(default_factory=dict)
     _graphs: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], TransferGraph] = field(default_factory=dict)
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
     _alone: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], int] = field(default_factory=dict)
@@ -145,14 +132,24 @@ class Bodies:
             for part, what in done
         )
 
-    def _part_ps(self, part: Compute | _PassExchange, ranks: tuple[int, ...]) -> int:
+    def _part_ps(self, part: Compute | PassExchange, ranks: tuple[int, ...]) -> int:
         """What it takes the group on its own."""
         if isinstance(part, Compute):
             return max(part.durations_ps)
+        beside = self._beside(part, ranks)
+        return max(self._alone_ps(part, ranks), max(beside.durations_ps) if beside else 0)
+
+    def _alone_ps(self, part: PassExchange, ranks: tuple[int, ...]) -> int:
+        """What its collective takes with the wires to itself."""
         key = (ranks, part.collective, part.exchange.cuts)
         if key not in self._alone:
             self._alone[key] = self.site.price(CommPlan((_collective(part, ranks),)), self.scenario.dtype_bytes)
-        return max(self._alone[key], max(part.beside.durations_ps) if part.beside else 0)
+        return self._alone[key]
+
+    def _beside(self, part: PassExchange, ranks: tuple[int, ...]) -> Compute | None:
+        """What runs beside its collective, on the processors that this leaves."""
+        share = self.scenario.contention
+        return slowed(part.beside, self._alone_ps(part, ranks), share) if part.beside and share else part.beside
 
     def _alike(self, shape: _GroupShape, stage: Stage, layers: Iterable[int]) -> tuple[_Layer, ...]:
         """Of each layer, what it has in common with others."""
@@ -185,10 +182,10 @@ class Bodies:
         key = (shape, layer, kind)
         if key not in self._layers:
             parts = list(self._timed(shape, layer, kind))
-            self._layers[key] = tuple(_merged(_side_by_side(parts) if self.overlap else (part for part, _ in parts)))
+            self._layers[key] = tuple(_merged(side_by_side(parts) if self.overlap else (part for part, _ in parts)))
         return tuple(part if isinstance(part, Compute) else self._collect(part, ranks) for part in self._layers[key])
 
-    def _timed(self, shape: _GroupShape, layer: _Layer, kind: str) -> Iterator[tuple[Compute | _PassExchange, bool]]:
+    def _timed(self, shape: _GroupShape, layer: _Layer, kind: str) -> Iterator[tuple[Compute | PassExchange, bool]]:
         """The parts in the order of the action: operators with their time per rank, and the exchanges that it needs.
 
         Each with whether it is a product with weights.
@@ -200,7 +197,7 @@ class Bodies:
             if isinstance(part, Exchange):
                 collective = _exchanged(part, done)
                 if collective:
-                    yield _PassExchange(part, collective), False
+                    yield PassExchange(part, collective), False
             else:
                 operators = (own for parts in per_rank if isinstance(own := parts[position], ShardedOperator))
                 times = tuple(self._time_ps(devices[d], o, done) for d, o in zip(shape.devices, operators, strict=True))
@@ -221,7 +218,7 @@ class Bodies:
     def _time_ps(self, device: DeviceSpec, operator: ShardedOperator, kind: str) -> int:
         return sum(paced_ps(self.compute, device, operator, pass_) for pass_ in _PASSES[kind])
 
-    def _collect(self, exchanged: _PassExchange, ranks: tuple[int, ...]) -> Collect:
+    def _collect(self, exchanged: PassExchange, ranks: tuple[int, ...]) -> Collect:
         exchange, kind = exchanged.exchange, exchanged.collective
         key = (ranks, kind, exchange.cuts)
         if key not in self._graphs:
@@ -234,7 +231,7 @@ class Bodies:
             )
             if self.verify:
                 verify_collective(self._graphs[key], collective, self.scenario.dtype_bytes)
-        return Collect(exchange.kind, self._graphs[key], exchanged.beside)
+        return Collect(exchange.kind, self._graphs[key], self._beside(exchanged, ranks))
 
 
 _PASSES: Mapping[str, tuple[Pass, ...]] = {
@@ -254,7 +251,7 @@ def _script(parts: Sequence[ShardedOperator | Exchange], again: frozenset[str], 
         yield position, kind
 
 
-def _collective(exchanged: _PassExchange, ranks: tuple[int, ...]) -> Collective:
+def _collective(exchanged: PassExchange, ranks: tuple[int, ...]) -> Collective:
     cuts, kind = exchanged.exchange.cuts, exchanged.collective
     return Collective(kind, ranks, range(cuts[-1]), cuts=None if kind == "all_reduce" else cuts)
 
@@ -264,40 +261,7 @@ def _exchanged(exchange: Exchange, kind: str) -> CollectiveKind | None:
     return {"F": exchange.forward, "W": None}.get(kind, exchange.backward)
 
 
-def _side_by_side(parts: Iterable[tuple[Compute | _PassExchange, bool]]) -> Iterator[Compute | _PassExchange]:
-    """``parts`` with each product beside the gathering of its input, or the summing of its output.
-
-    Megatron-LM overlaps them piece by piece with sequence parallelism (``--tp-comm-overlap`` in
-    megatron/training/arguments.py of https://github.com/NVIDIA/Megatron-LM); here the pieces are as small as can be,
-    the product is not slowed, and without sequence parallelism the sum runs beside the product that it follows.
-    """
-    held: Compute | _PassExchange | None = None
-    held_product = False
-    for part, product in parts:
-        if product and isinstance(part, Compute) and isinstance(held, _PassExchange) and _feeds(held):
-            held, held_product = replace(held, beside=part), False
-            continue
-        if (
-            held_product
-            and isinstance(held, Compute)
-            and isinstance(part, _PassExchange)
-            and part.collective != "all_gather"
-        ):
-            held, held_product = replace(part, beside=held), False
-            continue
-        if held is not None:
-            yield held
-        held, held_product = part, product
-    if held is not None:
-        yield held
-
-
-def _feeds(exchanged: _PassExchange) -> bool:
-    """Whether a product may begin on what has come so far."""
-    return exchanged.collective == "all_gather" and exchanged.beside is None
-
-
-def _merged(parts: Iterable[Compute | _PassExchange]) -> Iterator[Compute | _PassExchange]:
+def _merged(parts: Iterable[Compute | PassExchange]) -> Iterator[Compute | PassExchange]:
     """Neighbouring computations of one kind as one: no rank waits for another between them."""
     held: Compute | None = None
     for part in parts:

@@ -40,6 +40,8 @@ class Scenario:
             host where that is longer than its own work (``xsim.plan.dispatch`` has figures of eager PyTorch).
         framework_bytes: What each device gives to the framework: contexts, kernels, libraries' own buffers.
         fragmentation: Part of what the framework has taken for tensors that lies unusable between them.
+        contention: Part of a device's processors that a collective takes from the product beside it, with
+            ``tp_overlap`` of the deployment (``xsim.plan.beside`` has figures).
     """
 
     cluster: ClusterSpec
@@ -54,15 +56,16 @@ class Scenario:
     launch_ps: int = 0
     framework_bytes: int = 0
     fragmentation: float = 0.0
+    contention: float = 0.0
 
     def __post_init__(self) -> None:
         at_least(self, "batch", 1)
         not_negative(self, "launch_ps")
         plausible(self, "launch_ps", 0, PS_PER_S, "0 s and 1 s")
         not_negative(self, "framework_bytes")
-        if not 0 <= self.fragmentation < 1:
-            problem = "a part of what is taken lies in [0, 1)"
-            raise SpecError("fragmentation", self.fragmentation, problem, "write 0.05 for 5 %")
+        for name in ("fragmentation", "contention"):
+            if not 0 <= getattr(self, name) < 1:
+                raise SpecError(name, getattr(self, name), "a part of the whole lies in [0, 1)", "write 0.1 for 10 %")
         for name, offered in (
             ("precision", DTYPE_BYTES),
             ("optimizer", OPTIMIZERS),

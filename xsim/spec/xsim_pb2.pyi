@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Scenario(_message.Message):
-    __slots__ = ("cluster", "model", "batch", "deployment", "precision", "optimizer", "attention", "gradient_dtype", "loss", "launch", "framework", "fragmentation")
+    __slots__ = ("cluster", "model", "batch", "deployment", "precision", "optimizer", "attention", "gradient_dtype", "loss", "launch", "framework", "fragmentation", "contention")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,7 @@ class Scenario(_message.Message):
     LAUNCH_FIELD_NUMBER: _ClassVar[int]
     FRAMEWORK_FIELD_NUMBER: _ClassVar[int]
     FRAGMENTATION_FIELD_NUMBER: _ClassVar[int]
+    CONTENTION_FIELD_NUMBER: _ClassVar[int]
     cluster: ClusterSpec
     model: ModelSpec
     batch: int
@@ -32,7 +33,8 @@ class Scenario(_message.Message):
     launch: str
     framework: str
     fragmentation: float
-    def __init__(self, cluster: _Optional[_Union[ClusterSpec, _Mapping]] = ..., model: _Optional[_Union[ModelSpec, _Mapping]] = ..., batch: _Optional[int] = ..., deployment: _Optional[_Union[DeploymentPlan, _Mapping]] = ..., precision: _Optional[str] = ..., optimizer: _Optional[str] = ..., attention: _Optional[str] = ..., gradient_dtype: _Optional[str] = ..., loss: _Optional[str] = ..., launch: _Optional[str] = ..., framework: _Optional[str] = ..., fragmentation: _Optional[float] = ...) -> None: ...
+    contention: float
+    def __init__(self, cluster: _Optional[_Union[ClusterSpec, _Mapping]] = ..., model: _Optional[_Union[ModelSpec, _Mapping]] = ..., batch: _Optional[int] = ..., deployment: _Optional[_Union[DeploymentPlan, _Mapping]] = ..., precision: _Optional[str] = ..., optimizer: _Optional[str] = ..., attention: _Optional[str] = ..., gradient_dtype: _Optional[str] = ..., loss: _Optional[str] = ..., launch: _Optional[str] = ..., framework: _Optional[str] = ..., fragmentation: _Optional[float] = ..., contention: _Optional[float] = ...) -> None: ...
 
 class ClusterSpec(_message.Message):
     __slots__ = ("name", "hosts", "scale_out")
