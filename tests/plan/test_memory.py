@@ -196,6 +196,27 @@ def test_what_is_recomputed_is_as_little_as_is_enough(share: float, sequence_par
                 assert (left <= int(most * share)) == enough
 
 
+def test_where_one_operator_is_not_enough_others_follow_that_save_less_for_their_time() -> None:
+    """Norms save an activation each for reading one and writing it, SwiGLU one of 4 for moving 12; all less is free."""
+    deployment = two_stages(4, sequence_parallel=True)
+    most = verdict(question(deployment)).needs[0][1].total_bytes
+    asked = question(deployment, memory_gb=most * 0.9 / 1e9)
+
+    told = {each.text: each.cost_ps for each in found_remedies(asked)}
+
+    text = "recompute attention_norm and mlp_norm in all of its layers, and activation in 3 of its 4 layers"
+    norm, activation = (elements * 2 for elements in (2 * 4 * 1024 * 1024 // 2, 3 * 4 * 1024 * 4096 // 2))  # bytes, ps
+    assert told[text] == 6 * (8 * norm + 3 * activation)
+    first, last = deployment.replicas[0].stages
+    names = {"attention_norm": 4, "mlp_norm": 4, "activation": 3}
+    for less in (0, 1):
+        kinds = (names | {"activation": 3 - less}).items()
+        again = tuple(Recompute(operator=name, layers=range(1, 1 + count)) for name, count in kinds)
+        stages = (replace(first, recompute=again), last)
+        changed = replace(deployment, replicas=(replace(deployment.replicas[0], stages=stages),))
+        assert (verdict(question(changed)).needs[0][1].total_bytes <= int(most * 0.9)) == (less == 0)
+
+
 @given(st.integers(1, 4), st.booleans(), st.sampled_from((OneFOneB(), GPipe(), ZbH1())), st.booleans())
 def test_the_curve_of_a_rank_ends_empty_and_reaches_its_peak(
     samples: int, sequence_parallel: bool, schedule: Schedule, recompute: bool

@@ -4,21 +4,22 @@ Needs are computed again, exactly. Costs are estimates of the further time of on
 device: the FLOPs and bytes of what is computed again, the weights that more micro-batches read again, the bytes that
 sharding sends besides (https://arxiv.org/abs/1910.02054 section 7), and, of layers that move to another stage, the work
 that the other then has more. Sequence parallelism and the sharding of optimizer states send no more bytes than what
-they replace. What takes more devices comes last.
+they replace. What takes more devices comes last. Operators are recomputed one kind alone, or one kind after the other
+from those that save most for their time until the stage fits, as the planner of ETH does.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xsim.errors import SpecError
 from xsim.plan.activations import Part
 from xsim.plan.load import Held, Load, each_layer, loads, parts_of, rank_memory
-from xsim.plan.operator import Pass, ShardedOperator
+from xsim.plan.operator import Pass, ShardedOperator, Tensor
 from xsim.plan.operators import like_layer
-from xsim.plan.recompute import FULL, SELECTIVE, recomputed
+from xsim.plan.recompute import FULL, SELECTIVE, kept_tensors, recomputed
 from xsim.plan.route import Order
 from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts
 from xsim.spec.deployment import DeploymentPlan, Recompute
@@ -84,26 +85,42 @@ class _Group:
             yield Remedy("set sequence_parallel: true on its stage", 0)
 
     def recomputing(self) -> Iterator[Remedy]:
-        """All of a layer, its attention, or one operator, in as few layers as do; those of the first stage first."""
-        if any(entry.operator == FULL for entry in self.load.recompute):
-            return
+        """All of a layer, its attention, or operators, in as few layers as do; those of the first stage first."""
         movable = self._movable(each_layer(self.load))
-        if not movable:
+        if not movable or any(entry.operator == FULL for entry in self.load.recompute):
             return
         parts = parts_of(self.scenario, self.load, like_layer(self.scenario.model, movable[0]), self.load.tp - 1)
         names = [part.name for part in parts if isinstance(part, ShardedOperator)]
         for name in (SELECTIVE, *names, FULL):
+            yield from self._recomputing([(name, layer) for layer in movable], parts, len(movable))
+        ranked = [(name, layer) for name in self._ranked(parts, names) for layer in movable]
+        yield from self._recomputing(ranked, parts, len(movable))
 
-            def again(count: int, name: str = name) -> Load:
-                more = tuple(Recompute(operator=name, layers=range(at, at + 1)) for at in movable[:count])
-                return replace(self.load, recompute=(*self.load.recompute, *more))
+    def _recomputing(self, entries: Sequence[tuple[str, int]], parts: Sequence[Part], layers: int) -> Iterator[Remedy]:
+        """The least of (operator, layer) ``entries`` from the first that is enough."""
 
-            count = _least(len(movable), lambda count: self.fits(again(count)))
-            if count is not None:
-                asked = again(count).recompute
-                layers = [(layer, recomputed(asked, layer, parts)) for layer in movable[:count]]
-                cost_ps = sum(self._passes(layer) * self._again_ps(parts, found) for layer, found in layers)
-                yield Remedy(_recompute_text(name, count, len(movable)), cost_ps)
+        def again(count: int) -> Load:
+            more = tuple(Recompute(operator=name, layers=range(layer, layer + 1)) for name, layer in entries[:count])
+            return replace(self.load, recompute=(*self.load.recompute, *more))
+
+        count = _least(len(entries), lambda count: self.fits(again(count)))
+        if count is None or (len(entries) > layers >= count):  # one operator is enough, which others have said
+            return
+        asked = again(count).recompute
+        each = dict.fromkeys(layer for _, layer in entries[:count])
+        known = {layer: recomputed(self.load.recompute, layer, parts) for layer in each}
+        cost_ps = sum(
+            self._passes(layer) * self._again_ps(parts, recomputed(asked, layer, parts) - known[layer])
+            for layer in each
+        )
+        yield Remedy(_recompute_text([name for name, _ in entries[:count]], layers), cost_ps)
+
+    def _ranked(self, parts: Sequence[Part], names: Sequence[str]) -> list[str]:
+        """Operators that save anything, those first that save most for their time, as ETH's planner takes them."""
+        whole = _size(kept_tensors(parts))
+        saved = {name: whole - _size(kept_tensors(parts, {name})) for name in names}
+        cost_ps = {name: self._again_ps(parts, frozenset((name,))) for name in names}
+        return sorted((name for name in names if saved[name] > 0), key=lambda name: cost_ps[name] / saved[name])
 
     def smaller(self) -> Iterator[Remedy]:
         """Fewer samples of a micro-batch, and more micro-batches, which read the weights again."""
@@ -195,13 +212,24 @@ def _sharding(
             return
 
 
-def _recompute_text(name: str, count: int, layers: int) -> str:
-    what = {FULL: "its layers in full", SELECTIVE: "attention (selective)"}.get(name, name)
-    if count == layers:
-        return f"recompute {what}" if name == FULL else f"recompute {what} in all of its layers"
-    if name == FULL:
-        return f"recompute {count} of its {layers} layers in full"
-    return f"recompute {what} in {count} of its {layers} layers"
+def _recompute_text(names: Sequence[str], layers: int) -> str:
+    """In words, if each of ``names`` is for one of so many layers."""
+    if names[-1] == FULL:
+        return (
+            "recompute its layers in full"
+            if len(names) == layers
+            else (f"recompute {len(names)} of its {layers} layers in full")
+        )
+    told = ["attention (selective)" if name == SELECTIVE else name for name in dict.fromkeys(names)]
+    rest = len(names) % layers
+    if not rest:
+        return f"recompute {' and '.join(told)} in all of its layers"
+    before = f"{' and '.join(told[:-1])} in all of its layers, and " if told[:-1] else ""
+    return f"recompute {before}{told[-1]} in {rest} of its {layers} layers"
+
+
+def _size(tensors: Iterable[Tensor]) -> int:
+    return sum(tensor.size_bytes for tensor in tensors)
 
 
 def _least(most: int, enough: Callable[[int], bool]) -> int | None:
