@@ -163,6 +163,7 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
         "exchanges.parquet",
         "flows.parquet",
         "links.parquet",
+        "memory.parquet",
         "operators.parquet",
         "ranks.parquet",
         "trace.json",
