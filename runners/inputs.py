@@ -29,7 +29,7 @@ from xsim.spec.codec import from_plain, to_plain
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
-from xsim.units import format_bytes, format_time, parse_bytes, parse_time
+from xsim.units import PS_PER_S, format_bytes, format_time, parse_bytes, parse_time
 
 __all__ = ["INPUT_KEYS", "SCHEMA_VERSION", "Inputs", "canonical", "code_hash", "key_of", "read", "resolved"]
 
@@ -137,7 +137,7 @@ def read(config: Mapping[str, object]) -> Inputs:
         attention=str(config.get("attention", "flash")),
         loss=str(config.get("loss", "fused")),
         gradient_dtype=None if config.get("gradient_dtype") is None else str(config["gradient_dtype"]),
-        launch_ps=_quantity(parse_time, "launch", config.get("launch", "0 us")),
+        launch_ps=_launch(config.get("launch", "0 us")),
         framework_bytes=_quantity(parse_bytes, "framework", config.get("framework", "0 GB")),
         fragmentation=_number("fragmentation", config.get("fragmentation", 0.0)),
         contention=_number("contention", config.get("contention", 0.0)),
@@ -240,6 +240,13 @@ def _quantity(parse: Callable[[object], int], name: str, value: object) -> int:
         return parse(value)
     except SpecError as error:
         raise error.under(name) from None
+
+
+def _launch(value: object) -> int:
+    time_ps = _quantity(parse_time, "launch", value)
+    if time_ps > PS_PER_S:
+        raise SpecError("launch", value, "no host takes so long for one kernel", "write such as 20 us")
+    return time_ps
 
 
 def _number(name: str, value: object) -> float:

@@ -169,7 +169,7 @@ def _told(part: str) -> str:
             "hand-overs at pipeline boundaries that nothing hides, all of what is waited for sent; part of the bubble"
         )
     if part == "launch":
-        return "waiting for the host that launches kernels; part of the time of computation"
+        return "waits for the host that launches kernels; part of the time of computation"
     kind, found, _ = part.partition("_comm")
     return f"tensor-parallel collectives of {kind} operators" if found else f"{kind} operators"
 

@@ -35,7 +35,8 @@ class RankMemory:
 
     Attributes:
         activation_bytes: Kept for the backward passes of all micro-batches in flight.
-        workspace_bytes: What its widest operator reads and writes.
+        workspace_bytes: What its widest operator reads and writes; with sequence parallelism products read what has
+            been gathered whole.
         buffer_bytes: What it sends to and gets from neighbouring stages, a tensor each way; of sharded gradients the
             largest bucket, which is whole before it is cut; of sharded weights the most that is whole at once for the
             layers under way.

@@ -52,7 +52,10 @@ def advice(scenario: Scenario, plan: DeploymentPlan, order: Order, held: Held, r
     best = min(found, key=lambda each: (each.cost_ps is None, each.cost_ps or 0))
     if best.cost_ps is None:
         return best.text
-    return f"{best.text} (about {best.cost_ps / 1e9:.3g} ms an iteration)" if best.cost_ps else best.text
+    if not best.cost_ps:
+        return best.text
+    time = f"{best.cost_ps / 1e12:.1f} s" if best.cost_ps >= PS_PER_S else f"{best.cost_ps / 1e9:.3g} ms"
+    return f"{best.text} (about {time} an iteration)"
 
 
 def remedies(scenario: Scenario, plan: DeploymentPlan, order: Order, held: Held, rank: int) -> Iterator[Remedy]:
