@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -29,7 +29,7 @@ from xsim.spec.codec import from_plain, to_plain
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
-from xsim.units import format_time, parse_time
+from xsim.units import PS_PER_S, format_bytes, format_time, parse_bytes, parse_time
 
 __all__ = ["INPUT_KEYS", "SCHEMA_VERSION", "Inputs", "canonical", "code_hash", "key_of", "read", "resolved"]
 
@@ -46,6 +46,10 @@ INPUT_KEYS = (
     "attention",
     "loss",
     "gradient_dtype",
+    "launch",
+    "framework",
+    "fragmentation",
+    "contention",
     "seed",
     "iterations",
     "data_loading",
@@ -80,6 +84,10 @@ class Inputs:
     attention: str
     loss: str
     gradient_dtype: str | None
+    launch_ps: int
+    framework_bytes: int
+    fragmentation: float
+    contention: float
     seed: int
     iterations: int
     data_loading_ps: int
@@ -103,6 +111,10 @@ class Inputs:
             attention=cast(Any, self.attention),
             loss=cast(Any, self.loss),
             gradient_dtype=cast(Any, self.gradient_dtype),
+            launch_ps=self.launch_ps,
+            framework_bytes=self.framework_bytes,
+            fragmentation=self.fragmentation,
+            contention=self.contention,
         )
         chosen = {family: member for family, (_, member) in self.members.items()}
         run = {name: getattr(self, name) for name in _RUN}
@@ -132,9 +144,13 @@ def read(config: Mapping[str, object]) -> Inputs:
         attention=str(config.get("attention", "flash")),
         loss=str(config.get("loss", "fused")),
         gradient_dtype=None if config.get("gradient_dtype") is None else str(config["gradient_dtype"]),
+        launch_ps=_launch(config.get("launch", "0 us")),
+        framework_bytes=_quantity(parse_bytes, "framework", config.get("framework", "0 GB")),
+        fragmentation=_number("fragmentation", config.get("fragmentation", 0.0)),
+        contention=_number("contention", config.get("contention", 0.0)),
         seed=_whole("seed", config["seed"]),
         iterations=_whole("iterations", config.get("iterations", 1)),
-        data_loading_ps=_time("data_loading", config.get("data_loading", "0 s")),
+        data_loading_ps=_quantity(parse_time, "data_loading", config.get("data_loading", "0 s")),
         faults=read_faults(config.get("faults")),
         memory=_policy(config["memory"]),
         verify=_flag("verify", config["verify"]),
@@ -156,14 +172,20 @@ def canonical(inputs: Inputs) -> str:
 
 def _plain_choices(inputs: Inputs) -> dict[str, object]:
     members = {family: {"name": name} | plain_options(member) for family, (name, member) in inputs.members.items()}
-    names = ("batch", "precision", "optimizer", "attention", "loss", "gradient_dtype", "seed", "memory", "verify")
+    choices = ("precision", "optimizer", "attention", "loss", "gradient_dtype", "fragmentation", "contention")
+    names = ("batch", *choices, "seed", "memory", "verify")
     faults = {"faults": plain_faults(inputs.faults)} if inputs.faults else {}
-    more: dict[str, object] = {"iterations": inputs.iterations} if inputs.iterations != 1 else {}
+    added: dict[str, object] = {
+        "launch": format_time(inputs.launch_ps),
+        "framework": format_bytes(inputs.framework_bytes),
+    }
+    if inputs.iterations != 1:
+        added["iterations"] = inputs.iterations
     if inputs.data_loading_ps:
-        more["data_loading"] = format_time(inputs.data_loading_ps)
+        added["data_loading"] = format_time(inputs.data_loading_ps)
     if inputs.members[LATER][0] == "none":
         del members[LATER]
-    return members | faults | more | {name: getattr(inputs, name) for name in names}
+    return members | faults | added | {name: getattr(inputs, name) for name in names}
 
 
 def key_of(config_json: str, code: str) -> str:
@@ -235,11 +257,24 @@ def _whole(name: str, value: object) -> int:
     return value
 
 
-def _time(name: str, value: object) -> int:
+def _quantity(parse: Callable[[object], int], name: str, value: object) -> int:
     try:
-        return parse_time(value)
+        return parse(value)
     except SpecError as error:
-        raise SpecError(name, error.value, error.problem, error.fix) from None
+        raise error.under(name) from None
+
+
+def _launch(value: object) -> int:
+    time_ps = _quantity(parse_time, "launch", value)
+    if time_ps > PS_PER_S:
+        raise SpecError("launch", value, "no host takes so long for one kernel", "write such as 20 us")
+    return time_ps
+
+
+def _number(name: str, value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise SpecError(name, value, f"its type is {type(value).__name__}", "write a number")
+    return float(value)
 
 
 def _policy(value: object) -> Literal["enforce", "report"]:

@@ -35,7 +35,7 @@ from xsim.waits import (
 __all__ = ["OPERATORS", "SYNCS", "Account", "account"]
 
 OPERATORS = (
-    *("attention", "mlp", "layernorm", "embedding", "head", "optimizer"),
+    *("attention", "mlp", "layernorm", "embedding", "head", "optimizer", "launch"),
     *("attention_comm", "mlp_comm", "embedding_comm", "head_comm"),
     *("grad_sync", "grad_gather", "grad_param_comm", "reshard_comm"),
     *("stall", "data_loading"),
@@ -52,7 +52,8 @@ class Account:
         program: Program of each rank, R.
         causes_ps: By ``CAUSES``, R x 6; a row sums to the makespan.
         operators: Operator kinds: ``OPERATORS``, then others in the order in which they occur.
-        operators_ps: R x K. Of a computing kind what the rank itself computed; of ``<kind>_comm`` the collectives that
+        operators_ps: R x K. Of a computing kind what the rank itself computed, and of ``launch`` the
+            part of ``compute`` in which it waited for its host; of ``<kind>_comm`` the collectives that
             belong to that kind; of ``grad_sync`` the time with at least one gradient sync of the rank under way, from
             the coming of its last member to the result, whether hidden behind computation or not; with optimizer
             sharding ``grad_gather`` likewise counts those that bring sums to shards, ``grad_param_comm`` those that

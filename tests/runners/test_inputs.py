@@ -178,6 +178,29 @@ def test_equal_experiments_have_one_key_and_others_another(packets: Point, data:
     assert json.loads(canonical(other)) == json.loads(json.dumps(resolved(other)))
 
 
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        ("launch=20", "launch = 20: a quantity needs its unit"),
+        ("launch=2s", "launch = 2s: no host takes so long for one kernel"),
+        ("framework=1", "framework = 1: a quantity needs its unit"),
+        ("fragmentation=1", "fragmentation = 1.0: a part of the whole"),
+        ("contention=much", "contention = 'much': its type is str"),
+    ],
+)
+def test_what_frameworks_add_is_read_with_care(word: str, problem: str) -> None:
+    with pytest.raises(SpecError, match="^" + re.escape(problem)):
+        read(point("network=analytic", word).config).experiment()
+
+
+@pytest.mark.parametrize("word", ["launch=20us", "framework=1.3GB", "fragmentation=0.1", "contention=0.12"])
+def test_what_frameworks_add_is_part_of_the_key(fig4: Point, word: str) -> None:
+    changed = point("network=analytic", word)
+
+    assert changed.key != fig4.key
+    assert read(changed.config) != read(fig4.config)
+
+
 def test_a_whole_number_is_the_same_as_a_float_of_its_value(packets: Point) -> None:
     floats = ["topology.oversubscription=2.0", "background.load=1", "network.congestion.gain=1"]
     wholes = ["topology.oversubscription=2", "background.load=1.0", "network.congestion.gain=1.0"]
