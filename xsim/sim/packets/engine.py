@@ -49,9 +49,10 @@ class Engine:
     ) -> None:
         from xsim.sim.kernels.laws import compiled  # numba loads with the first simulation
         from xsim.sim.kernels.packet import run
+        from xsim.sim.kernels.packet_crowd import no_crowd
 
         control = settings.congestion
-        self._run, self._law = run, compiled(control.law or _idle)
+        self._run, self._law, self._crowd = run, compiled(control.law or _idle), no_crowd()
         self.control = control
         self._knobs = np.array(control.knobs(10**12 // settings.tick_ps, settings.payload_bytes), dtype=np.float64)
         self.links, self.chances, self.switches = lanes_of(wires.links, settings), wires.chances, wires.switches
@@ -84,6 +85,10 @@ class Engine:
 
     def followed(self) -> None:
         """Make room for what one event may cause, now that there are these flows."""
+        if self.links[:, k.ROOM].max(initial=0) > 2 * int(self.sim[k.FEW]):
+            from xsim.sim.kernels.packet_crowd import compiled_crowd
+
+            self._crowd = compiled_crowd()
         most = int((self.flows[:, k.FOLLOWERS_END] - self.flows[:, k.FOLLOWERS]).max(initial=0))
         self.sim[k.MARGIN] = margin = MARGIN + most
         self._grow(max(len(self.rows), 1024 + margin))
@@ -106,6 +111,7 @@ class Engine:
         while True:
             answer = self._run(
                 self._law,
+                self._crowd,
                 until,
                 self.rows,
                 self.links,
