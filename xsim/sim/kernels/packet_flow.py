@@ -129,7 +129,7 @@ def begin(
             crowd(JOIN, flow, link, links, flows, turns, sim)
         else:
             turns[links[link, FLOWS_AT] + links[link, FLOWS_HERE] - 1] = flow
-            if links[link, FLOWS_HERE] > 2 * sim[FEW] and sim[CLASSES] == 0:
+            if links[link, FLOWS_HERE] // 2 > sim[FEW] and sim[CLASSES] == 0:
                 crowd(GATHER, -1, link, links, flows, turns, sim)
     return int(link)
 
