@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runners.network import main
-from tests.runners.test_network import STAR
+from tests.runners.replays import STAR
 
 
 def test_an_order_of_one_class_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
