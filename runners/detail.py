@@ -42,8 +42,8 @@ DOCS: Mapping[str, str] = {
     "workspace_bytes": "what its widest operator reads and writes",
     "buffer_bytes": "what is handed over between stages, and of sharded gradients and weights what is whole for a time",
     "reserve_bytes": "of the framework, and what lies unusable between tensors",
-    "action": "F forward, B backward or its halves I and W, with its micro-batch and virtual stage; U0 the update; of a "
-    "critical path that in which it is: a hand-over follows it, a sync what its last member did in it",
+    "action": "F forward, B backward or its halves I and W, with its micro-batch and virtual stage; U0 the update; "
+    "of a critical path that in which it is: a hand-over follows it, a sync what its last member did in it",
     "from_ps": "when it began",
     "until_ps": "when it ended",
     "kept_bytes": "activations that are kept when it has ended",
