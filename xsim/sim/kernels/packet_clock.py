@@ -101,14 +101,14 @@ def next_event(until: int, rows: Ints, wheel: Ints, bucket: Ints, heap: Ints, si
         if place > until >> sim[WIDTH]:
             return -1
         _open(place, rows, wheel, bucket, sim)
-    last = sim[LEFT] - 1
-    if last < 0:
+    last, row, heaped = sim[LEFT] - 1, -1, True
+    if last >= 0:
+        row = bucket[1, last]
+        at, heaped = rows[row, TIME], False
+        if sim[HEAPED] > 0 and heap[0, 0] >> sim[WIDTH] == sim[CURSOR]:
+            heaped = heap[0, 0] < at or (heap[0, 0] == at and heap[1, 0] < rows[row, SERIAL])
+    if heaped:
         return _pop(heap, sim) if heap[0, 0] <= until else -1
-    row = bucket[1, last]
-    if sim[HEAPED] > 0 and heap[0, 0] >> sim[WIDTH] == sim[CURSOR]:
-        at = rows[row, TIME]
-        if heap[0, 0] < at or (heap[0, 0] == at and heap[1, 0] < rows[row, SERIAL]):
-            return _pop(heap, sim) if heap[0, 0] <= until else -1
     if rows[row, TIME] > until:
         return -1
     sim[LEFT] = last
