@@ -24,7 +24,7 @@ from xsim.tables import iteration_table, operator_table, rank_table
 NOISY = {"name": "devices", "stalls_per_hour": 100_000.0, "stall": "1 ms"}
 
 
-FEW = settings(max_examples=settings().max_examples // 3)  # each takes several runs; all in soak
+FEW = settings(max_examples=settings().max_examples // 5)  # each takes several runs; all in soak
 
 
 @dataclass(frozen=True, slots=True)

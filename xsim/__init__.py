@@ -14,8 +14,8 @@ What lives where:
 
 - ``xsim.spec``: clusters, models, deployments as frozen values, and their spellings (YAML, textproto, binary).
 - ``xsim.fabric``: links and routes (``topology`` is a family), transfer graphs.
-- ``xsim.plan``: who does what and who talks to whom; families ``planner``, ``reshard``, ``collective``, ``schedule``
-  and ``compute``; the judge that proves every communication plan.
+- ``xsim.plan``: who does what and who talks to whom; families ``planner``, ``reshard``, ``collective``,
+  ``schedule``, ``compute`` and ``noise``; the judge that proves every communication plan.
 - ``xsim.sim``: when; families ``network`` and ``background``.
 - ``xsim.families``: the folder is the registry: a new member of a family is one file.
 - ``xsim.estimate``: what other tools' formulas say, beside a simulation; a family.

@@ -196,7 +196,7 @@ class _Simulated:
 def _iterations(
     experiment: Experiment, lowered: Lowered, fabric: Fabric, begins: Callable[[int], None]
 ) -> tuple[Iterations, _Simulated]:
-    """What all took, and the one with the median time. None is kept while others run: they can be large."""
+    """What all took, and the one with the median time. Few are kept while others run: they can be large."""
     times_ps: list[int] = []
     for number in range(experiment.iterations):
         begins(number)

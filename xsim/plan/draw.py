@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from xsim.fabric.fabric import Fabric
-from xsim.spec.device import DeviceSpec
+from xsim.spec.device import FASTEST, SLOWEST, DeviceSpec
 
 __all__ = ["Draw", "Stall"]
 
@@ -38,14 +38,18 @@ class Draw:
     stalls: Callable[[int], Iterator[Stall]] = _none
 
     def devices(self, nominal: Sequence[DeviceSpec]) -> tuple[DeviceSpec, ...]:
-        """The device of each rank as it runs. What is alike stays one object, so that it is worked out once."""
+        """The device of each rank as it runs, no slower and no faster than devices can be.
+
+        What is alike stays one object, so that it is worked out once.
+        """
         if not self.speeds:
             return tuple(nominal)
         made: dict[tuple[int, float], DeviceSpec] = {}
         for device, factor in zip(nominal, self.speeds, strict=True):
             key = (id(device), factor)
             if key not in made:
-                made[key] = device if factor == 1.0 else replace(device, speed=device.speed * factor)
+                speed = min(max(device.speed * factor, SLOWEST), FASTEST)
+                made[key] = device if factor == 1.0 else replace(device, speed=speed)
         return tuple(made[id(device), factor] for device, factor in zip(nominal, self.speeds, strict=True))
 
     def fabric(self, nominal: Fabric) -> Fabric:

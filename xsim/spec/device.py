@@ -9,9 +9,10 @@ from xsim.errors import SpecError
 from xsim.spec.checks import at_least, not_negative, plausible, positive
 from xsim.units import PS_PER_S
 
-__all__ = ["DTYPES", "DeviceSpec", "EfficiencyCurve", "LinkSpec", "check_link", "check_rate"]
+__all__ = ["DTYPES", "FASTEST", "SLOWEST", "DeviceSpec", "EfficiencyCurve", "LinkSpec", "check_link", "check_rate"]
 
 LEAST_FLOPS_PER_S, MOST_FLOPS_PER_S, RATES = 1e6, 1e24, "0.001 GFLOPS and 1e9 PFLOPS"
+SLOWEST, FASTEST = 0.01, 10.0  # clock over the nominal one
 DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8")
 
 
@@ -145,7 +146,7 @@ class DeviceSpec:
         for name in ("idle_power_w", "price_usd", "price_usd_per_hour"):
             not_negative(self, name)
         plausible(self, "memory_bandwidth_bytes_per_s", 1e6, 1e18, "1 MB/s and 1000 PB/s")
-        plausible(self, "speed", 0.01, 10, "0.01 and 10")
+        plausible(self, "speed", SLOWEST, FASTEST, f"{SLOWEST:g} and {FASTEST:g}")
         check_rate(self)
 
     def peak(self, dtype: str) -> float:
