@@ -12,7 +12,10 @@ ORDER = (
     *("collective", "compute", "topology", "network", "background", "noise", "estimate"),
 )
 # Of the groups that need no name: what a command gets that says nothing of them.
-USUAL = {"planner": "given", "collective": "ring", "compute": "roofline", "topology": "clos", "background": "none"}
+USUAL = {
+    **{"planner": "given", "collective": "ring", "compute": "roofline", "topology": "clos"},
+    **{"background": "none", "noise": "none", "estimate": "none"},
+}
 
 
 def title(labels: Mapping[str, str | None], choice: str, *, batch: int | None, seed: int, sound: bool) -> str:

@@ -40,6 +40,14 @@ DOCS: Mapping[str, str] = {
     "optimizer_bytes": "state of the optimizer",
     "activation_bytes": "kept for the backward passes of all micro-batches in flight",
     "workspace_bytes": "what its widest operator reads and writes",
+    "buffer_bytes": "what is handed over between stages, and of sharded gradients and weights what is whole for a time",
+    "reserve_bytes": "of the framework, and what lies unusable between tensors",
+    "action": "F forward, B backward or its halves I and W, with its micro-batch and virtual stage; U0 the update; "
+    "of a critical path that in which it is: a hand-over follows it, a sync what its last member did in it",
+    "from_ps": "when it began",
+    "until_ps": "when it ended",
+    "kept_bytes": "activations that are kept when it has ended",
+    "needed_bytes": "the most that the rank needs meanwhile, of all causes",
     "peak_memory_bytes": "all it needs at once",
     "device_memory_bytes": "what its device has",
     "operator": "kind of operator, or of the communication that belongs to it",
@@ -89,7 +97,6 @@ DOCS: Mapping[str, str] = {
     "piece": "of the critical path: compute; collective of a device group; hand_over between stages; sync of gradients "
     "or parameters",
     "held_up_ps": "what it took longer than with the wires to itself",
-    "action": "of the schedule, in which it is; a hand-over follows it, a sync what its last member did in it",
     "lever": "what is changed",
     "makespan_ps": "the iteration with that; that of the run where it cannot be",
     "saved_ps": "by how much the iteration is shorter",

@@ -44,9 +44,8 @@ def main(argv: Sequence[str]) -> int:
     folder, row = _found(out, given.get("key", ""))
     from dataclasses import replace
 
-    from analysis.titles import title
+    from analysis.titles import row_title
     from runners.inputs import read
-    from runners.options import LABELS
     from runners.warm import warm
     from runners.watch import watching
     from xsim.experiment import run
@@ -60,9 +59,7 @@ def main(argv: Sequence[str]) -> int:
     warm(experiment.network)
     with watching(experiment.network) as network:
         result = run(replace(experiment, network=network))
-    named = {label: row.get(label) for label in LABELS}
-    shown = title(named, str(row["point"] or ""), batch=row["batch"], seed=int(row["seed"]), sound=True)
-    print(f"{shown}  [{row['key']}] in {folder}")
+    print(f"{row_title(row)}  [{row['key']}] in {folder}")
     _compare(row, result)
     _explain(experiment, result, folder / "detail" / row["key"], pull=given.get("levers", "true") == "true")
     return 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -29,6 +29,7 @@ from xsim.spec.codec import from_plain, to_plain
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
+from xsim.units import PS_PER_S, format_bytes, format_time, parse_bytes, parse_time
 
 __all__ = ["INPUT_KEYS", "SCHEMA_VERSION", "Inputs", "canonical", "code_hash", "key_of", "read", "resolved"]
 
@@ -45,8 +46,13 @@ INPUT_KEYS = (
     "attention",
     "loss",
     "gradient_dtype",
+    "launch",
+    "framework",
+    "fragmentation",
+    "contention",
     "seed",
     "iterations",
+    "data_loading",
     "faults",
     "memory",
     "verify",
@@ -56,6 +62,7 @@ LATER = "noise"  # a family that configs of earlier versions do not have: withou
 
 Spec = TypeVar("Spec")
 _SPECS = ("cluster", "model", "deployment")
+_RUN = ("seed", "iterations", "data_loading_ps", "faults", "memory", "verify")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +84,13 @@ class Inputs:
     attention: str
     loss: str
     gradient_dtype: str | None
+    launch_ps: int
+    framework_bytes: int
+    fragmentation: float
+    contention: float
     seed: int
     iterations: int
+    data_loading_ps: int
     faults: tuple[Fault, ...]
     memory: Literal["enforce", "report"]
     verify: bool
@@ -99,9 +111,13 @@ class Inputs:
             attention=cast(Any, self.attention),
             loss=cast(Any, self.loss),
             gradient_dtype=cast(Any, self.gradient_dtype),
+            launch_ps=self.launch_ps,
+            framework_bytes=self.framework_bytes,
+            fragmentation=self.fragmentation,
+            contention=self.contention,
         )
         chosen = {family: member for family, (_, member) in self.members.items()}
-        run = {name: getattr(self, name) for name in ("seed", "iterations", "faults", "memory", "verify")}
+        run = {name: getattr(self, name) for name in _RUN}
         return Experiment(scenario=scenario, **chosen, **cast(Any, run))
 
 
@@ -128,8 +144,13 @@ def read(config: Mapping[str, object]) -> Inputs:
         attention=str(config.get("attention", "flash")),
         loss=str(config.get("loss", "fused")),
         gradient_dtype=None if config.get("gradient_dtype") is None else str(config["gradient_dtype"]),
+        launch_ps=_launch(config.get("launch", "0 us")),
+        framework_bytes=_quantity(parse_bytes, "framework", config.get("framework", "0 GB")),
+        fragmentation=_number("fragmentation", config.get("fragmentation", 0.0)),
+        contention=_number("contention", config.get("contention", 0.0)),
         seed=_whole("seed", config["seed"]),
         iterations=_whole("iterations", config.get("iterations", 1)),
+        data_loading_ps=_quantity(parse_time, "data_loading", config.get("data_loading", "0 s")),
         faults=read_faults(config.get("faults")),
         memory=_policy(config["memory"]),
         verify=_flag("verify", config["verify"]),
@@ -151,12 +172,20 @@ def canonical(inputs: Inputs) -> str:
 
 def _plain_choices(inputs: Inputs) -> dict[str, object]:
     members = {family: {"name": name} | plain_options(member) for family, (name, member) in inputs.members.items()}
-    names = ("batch", "precision", "optimizer", "attention", "loss", "gradient_dtype", "seed", "memory", "verify")
+    choices = ("precision", "optimizer", "attention", "loss", "gradient_dtype", "fragmentation", "contention")
+    names = ("batch", *choices, "seed", "memory", "verify")
     faults = {"faults": plain_faults(inputs.faults)} if inputs.faults else {}
-    more = {"iterations": inputs.iterations} if inputs.iterations != 1 else {}
+    added: dict[str, object] = {
+        "launch": format_time(inputs.launch_ps),
+        "framework": format_bytes(inputs.framework_bytes),
+    }
+    if inputs.iterations != 1:
+        added["iterations"] = inputs.iterations
+    if inputs.data_loading_ps:
+        added["data_loading"] = format_time(inputs.data_loading_ps)
     if inputs.members[LATER][0] == "none":
         del members[LATER]
-    return members | faults | more | {name: getattr(inputs, name) for name in names}
+    return members | faults | added | {name: getattr(inputs, name) for name in names}
 
 
 def key_of(config_json: str, code: str) -> str:
@@ -226,6 +255,26 @@ def _whole(name: str, value: object) -> int:
     if not -LARGEST <= value <= LARGEST:
         raise SpecError(name, value, "it is too large for a column of results", f"write at most {LARGEST}")
     return value
+
+
+def _quantity(parse: Callable[[object], int], name: str, value: object) -> int:
+    try:
+        return parse(value)
+    except SpecError as error:
+        raise error.under(name) from None
+
+
+def _launch(value: object) -> int:
+    time_ps = _quantity(parse_time, "launch", value)
+    if time_ps > PS_PER_S:
+        raise SpecError("launch", value, "no host takes so long for one kernel", "write such as 20 us")
+    return time_ps
+
+
+def _number(name: str, value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise SpecError(name, value, f"its type is {type(value).__name__}", "write a number")
+    return float(value)
 
 
 def _policy(value: object) -> Literal["enforce", "report"]:

@@ -87,6 +87,7 @@ def _check_one_class(options: Options, flows: FlowList) -> None:
 def _replayed(options: Options) -> tuple[Graph, FlowList, Times, float]:
     """What was read, how it went, and the seconds in which ways were found and all was simulated."""
     from runners.foreign import named, read_flows, read_topology
+    from runners.hard_work import check_work
     from runners.lasting import check_ends, check_lasting
     from runners.warm import warm, warm_packets
     from xsim.fabric.hashed_paths import paths_of
@@ -104,6 +105,7 @@ def _replayed(options: Options) -> tuple[Graph, FlowList, Times, float]:
             packets = _with_ways(as_packets(flows, there, back), wires, there, options.model)
         _check_order(options.model, flows)
         _check_completion(options.model, flows)
+        check_work(wires.graph, flows, there, options.model)
         started_s += warm_packets(options.model)
         found = _packet_by_packet(options.model, wires, packets)
     else:

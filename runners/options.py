@@ -47,7 +47,7 @@ LABELS = (*DATA, *families.FAMILIES)  # the groups that make an experiment: a ro
 GROUPS = (*LABELS, "tracking", "ray")
 PRESETS = ("grid", "experiment")  # groups that are added with +
 TABLES = (
-    *("ranks", "operators", "links", "exchanges", "collectives"),
+    *("ranks", "memory", "operators", "links", "exchanges", "collectives"),
     *("completion", "flows", "queues", "iterations", "timeline"),
 )
 ROOT: Mapping[str, str] = {
@@ -57,8 +57,13 @@ ROOT: Mapping[str, str] = {
     "attention": "flash (one fused kernel) or unfused (whole matrices of scores)",
     "loss": "fused, or unfused: a kernel for each step of its softmax",
     "gradient_dtype": "of what is added up and synchronised, fp32, fp16 or bf16; null: as precision",
+    "launch": "of one kernel or collective by the host, 20 us perhaps; 0 us: its device never waits for it",
+    "framework": "memory that the framework takes of each device, 1.3 GB perhaps",
+    "fragmentation": "part of the memory taken for tensors that lies unusable between them, 0.1 perhaps",
+    "contention": "part of a device's processors that a collective takes from a product beside it, 0.12 perhaps",
     "seed": "of everything random",
     "iterations": "of one run, with noise=devices or background traffic: the mean, its confidence, p50 and p99",
+    "data_loading": "how late the samples of an iteration come, 50 ms perhaps; 0 s: they are loaded ahead",
     "faults": "links that fail, of network=packet: [{at: 10 ms, link: tor0 -> spine1, until: 20 ms}]",
     "memory": "enforce or report: whether to simulate what does not fit",
     "verify": "true: prove every communication plan correct",

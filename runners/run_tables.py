@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from runners.options import TABLES
 from xsim.experiment import Experiment, Result
+from xsim.plan.memory import memory_curves
 from xsim.tables import (
     Table,
     collective_table,
@@ -15,6 +16,7 @@ from xsim.tables import (
     flow_table,
     iteration_table,
     link_table,
+    memory_table,
     operator_table,
     queue_table,
     rank_table,
@@ -32,6 +34,11 @@ def _ranks(experiment: Experiment, result: Result) -> Table:
     return rank_table(experiment.scenario, *found, result.speeds)
 
 
+def _memory(experiment: Experiment, result: Result) -> Table:
+    curves = memory_curves(experiment.scenario, result.deployment, experiment.schedule.order)
+    return memory_table(curves, result.workload, result.timeline, result.memory)
+
+
 def _links(_experiment: Experiment, result: Result) -> Table:
     return link_table(result.fabric, result.network, result.timeline.makespan_ps)
 
@@ -43,6 +50,7 @@ def _queues(_experiment: Experiment, result: Result) -> Table | None:
 
 _TABLES: Mapping[str, Callable[[Experiment, Result], Table | None]] = {
     "ranks": _ranks,
+    "memory": _memory,
     "operators": lambda _, result: operator_table(result.account),
     "links": _links,
     "exchanges": lambda _, result: exchange_table(result.workload, result.optimality),

@@ -206,6 +206,17 @@ def test_slow_nics_make_syncs_longer() -> None:
     assert rates.tolist() == pytest.approx(np.where(nics, 0.1, 1.0).tolist())
 
 
+@pytest.mark.parametrize("schedule", ["one_f_one_b", "dualpipe"])
+def test_samples_that_come_late_delay_the_iteration_by_that(schedule: str) -> None:
+    """However many ranks wait for them."""
+    chosen = Experiment(scenario=SMALL, memory="report", schedule=build("schedule", {"name": schedule}))
+    usual, late = run(chosen), run(replace(chosen, data_loading_ps=10**10))
+
+    assert late.timeline.makespan_ps == usual.timeline.makespan_ps + 10**10
+    assert late.timeline.start_ps.min() == 0
+    assert 0 < dict(late.metrics.operator_time_s)["data_loading"] <= 0.01
+
+
 def test_the_interval_of_a_mean_is_that_of_students_t() -> None:
     """t of 0.975 with one and four degrees of freedom is 12.7062 and 2.7764."""
     two, five = Iterations((10**12, 3 * 10**12)), Iterations(tuple(number * 10**12 for number in (5, 3, 4, 1, 2)))

@@ -3,8 +3,8 @@
 A rank computes or updates; inside an action it waits for slower ranks of its group (``straggler_wait``) or takes part
 in a collective of the group (``tp_comm``), as far as it does not compute beside it; in fetches of weights, between
 actions and at the end it waits as ``xsim.waits`` says. Every interval is added to its own cause, none is what remains
-of another, and they sum to the makespan. A rank that stands still for reasons of its own waits for nobody: that is
-``compute``, of the kind ``stall``, and what others of its group wait for is ``straggler_wait``.
+of another, and they sum to the makespan. A rank that stands still for reasons of its own, or has no samples yet,
+waits for no other rank: that is ``compute``, of the kind ``stall`` or ``data_loading``.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from xsim.waits import (
 __all__ = ["OPERATORS", "SYNCS", "Account", "account"]
 
 OPERATORS = (
-    *("attention", "mlp", "layernorm", "embedding", "head", "optimizer"),
+    *("attention", "mlp", "layernorm", "embedding", "head", "optimizer", "launch"),
     *("attention_comm", "mlp_comm", "embedding_comm", "head_comm"),
-    *("grad_sync", "grad_gather", "grad_param_comm", "reshard_comm", "stall"),
+    *("grad_sync", "grad_gather", "grad_param_comm", "reshard_comm"),
+    *("stall", "data_loading"),
 )
 SYNCS = {"sum": "grad_sync", "scatter": "grad_gather", "gather": "grad_param_comm", "fetch": "grad_param_comm"}
 
@@ -51,13 +52,15 @@ class Account:
         program: Program of each rank, R.
         causes_ps: By ``CAUSES``, R x 6; a row sums to the makespan.
         operators: Operator kinds: ``OPERATORS``, then others in the order in which they occur.
-        operators_ps: R x K. Of a computing kind what the rank itself computed; of ``<kind>_comm`` the collectives that
+        operators_ps: R x K. Of a computing kind what the rank itself computed, and of ``launch`` the
+            part of ``compute`` in which it waited for its host; of ``<kind>_comm`` the collectives that
             belong to that kind; of ``grad_sync`` the time with at least one gradient sync of the rank under way, from
             the coming of its last member to the result, whether hidden behind computation or not; with optimizer
             sharding ``grad_gather`` likewise counts those that bring sums to shards, ``grad_param_comm`` those that
             bring parameters back, after the update or for each pass; of ``reshard_comm`` the part of the bubble in
             which all that the next action waits for has been sent and is under way, or with blocking sends what the
-            one before has sent; of ``stall`` the part of ``compute`` in which the rank stands still.
+            one before has sent; of ``stall`` the part of ``compute`` in which the rank stands still, of
+            ``data_loading`` that in which it waits for its samples.
         makespan_ps: The iteration.
     """
 

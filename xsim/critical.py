@@ -153,10 +153,8 @@ class _Backwards:
         before = self._at(came, released_ps)
         if done_ps > start_ps:
             ranks = tuple(rank for each in sync.programs for rank in self.workload.programs[each].devices.ranks)
-            yield Piece(
-                *("sync", SYNCS[sync.does], came, self._named(before.row), tuple(sorted(ranks)), start_ps, done_ps),
-                (sync.graph,),
-            )
+            action, span = self.timeline.action(before.row), (start_ps, done_ps)
+            yield Piece("sync", SYNCS[sync.does], came, action, tuple(sorted(ranks)), *span, (sync.graph,))
         if released_ps == start_ps:
             return before
         return self._got(came, start_ps, ("sum", "scatter", "gather"), before=number)
@@ -164,7 +162,7 @@ class _Backwards:
     def _action(self, row: int, at_ps: int) -> _Pieces:
         """The steps of an action before ``at_ps``; then what it waited for."""
         index = int(self.timeline.program[row])
-        ranks, action = self.workload.programs[index].devices.ranks, self._named(row)
+        ranks, action = self.workload.programs[index].devices.ranks, self.timeline.action(row)
         for step, fetch, start_ps, talked_ps, end_ps in reversed(list(self._steps(row))):
             if start_ps >= min(end_ps, at_ps):
                 continue
@@ -195,7 +193,7 @@ class _Backwards:
             yield from self._handed_over(sent, (awaited,), at_ps)
             return _Inside(sent, int(timeline.end_ps[sent]))
         if int(timeline.end_ps[before]) < at_ps:  # it may go on when what it has sent has arrived
-            action = self._named(before)
+            action = self.timeline.action(before)
             own = (index, action.carries, action.chunk)
             moves = enumerate(self.workload.moves)
             sends = tuple(n for n, each in moves if (each.source, each.kind, each.source_chunk) == own)
@@ -211,13 +209,13 @@ class _Backwards:
             ranks = tuple(rank for index in ends for rank in self.workload.programs[index].devices.ranks)
             index = int(self.timeline.program[row])
             graphs = tuple(move.graph for move in moves)
-            yield Piece("hand_over", "reshard_comm", index, self._named(row), ranks, start_ps, at_ps, graphs)
+            yield Piece("hand_over", "reshard_comm", index, self.timeline.action(row), ranks, start_ps, at_ps, graphs)
 
     def _steps(self, row: int) -> Iterator[_Step]:
         """What an action did, in order, without gaps."""
         timeline = self.timeline
-        index, kind, chunk = int(timeline.program[row]), str(timeline.kind[row]), int(timeline.chunk[row])
-        body, walk = self.workload.programs[index].bodies[kind, chunk], int(timeline.walk[row])
+        index, walk = int(timeline.program[row]), int(timeline.walk[row])
+        body = self.workload.programs[index].body(timeline.action(row))
         at_ps = int(timeline.start_ps[row])
         stops = iter(timeline.folded.get(body, ()) if walk < 0 else np.diff(timeline.collects[walk])[:, 0].tolist())
         for step in body.steps:
@@ -235,7 +233,3 @@ class _Backwards:
             else:
                 continue
             at_ps = end_ps
-
-    def _named(self, row: int) -> Action:
-        timeline = self.timeline
-        return Action(str(timeline.kind[row]), int(timeline.micro_batch[row]), int(timeline.chunk[row]))

@@ -36,7 +36,7 @@ from xsim.plan.lower import Lowered, lower, lower_comm
 from xsim.plan.memory import Verdict, deployment_memory
 from xsim.plan.noted import Noted, Taken, Timed
 from xsim.plan.recompute import check_recompute
-from xsim.plan.stalls import stalled
+from xsim.plan.stalls import loading, stalled
 from xsim.plan.walk import walk
 from xsim.plan.workload import Workload
 from xsim.sim.contracts import Background, Fault, Network, NetworkBackend, NetworkStats
@@ -46,8 +46,12 @@ from xsim.spec.checks import at_least
 from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario, check_deployment
+from xsim.units import PS_PER_S, format_time
 
 __all__ = ["DoesNotFitError", "Experiment", "Result", "run"]
+
+
+LONGEST_LOADING_PS = 3600 * PS_PER_S
 
 
 class DoesNotFitError(XsimError):
@@ -62,6 +66,9 @@ class Experiment:
         seed: For backends, background traffic and noise that draw random numbers.
         iterations: How many to simulate, each with random numbers of its own; those of the first are the same
             whatever their count.
+        data_loading_ps: How late the samples of an iteration come, in spite of all that loads them ahead; 0, as each
+            worker of PyTorch's DataLoader has two batches ready unless told otherwise (``prefetch_factor`` in
+            https://pytorch.org/docs/stable/data.html).
         faults: Links that fail during the run; they work while collectives and deployments are priced.
         memory: ``enforce`` raises ``DoesNotFitError`` before simulating, ``report`` simulates all the same.
         verify: Let the judge prove every communication plan, its transfers, and every collective of the run.
@@ -81,6 +88,7 @@ class Experiment:
     estimate: Estimator = field(default_factory=partial(build, "estimate", {"name": "none"}))
     seed: int = 0
     iterations: int = 1
+    data_loading_ps: int = 0
     faults: tuple[Fault, ...] = ()
     memory: Literal["enforce", "report"] = "enforce"
     verify: bool = False
@@ -88,6 +96,9 @@ class Experiment:
 
     def __post_init__(self) -> None:
         at_least(self, "iterations", 1)
+        if not 0 <= self.data_loading_ps <= LONGEST_LOADING_PS:
+            fix = "check the number and its unit"
+            raise SpecError("data_loading", format_time(self.data_loading_ps), "it is not within 0 s to 3600 s", fix)
         if self.iterations > 1 and not self.noise.varies() and name_of("background", self.background) == "none":
             problem = "neither noise nor background traffic makes one unlike another"
             raise SpecError("iterations", self.iterations, problem, "write 1, or choose noise=devices, say")
@@ -202,7 +213,8 @@ def _simulated(experiment: Experiment, lowered: Lowered, nominal: Fabric, number
     draw = experiment.noise.draw(nominal, experiment.seed, number)
     seed = _seed(experiment.seed, number)
     devices = draw.devices(rank_devices(experiment.scenario.cluster))
-    workload = stalled(lowered.on(devices) if draw.speeds else lowered.workload, draw.stalls)
+    workload = lowered.on(devices) if draw.speeds else lowered.workload
+    workload = stalled(loading(workload, experiment.data_loading_ps), draw.stalls)
     fabric = draw.fabric(nominal)
     network = experiment.network.open(fabric, seed, experiment.faults)
     background = experiment.background.traffic(nominal, seed)

@@ -169,18 +169,23 @@ def _family_names(field: str) -> list[tuple[str, str]]:
     return [(kind, f"{kind}_{suffix}") for kind in _FAMILIES[field]]
 
 
+_OTHERS: Mapping[str, str] = {
+    "reshard_comm": "hand-overs at pipeline boundaries that nothing hides, all of what is waited for sent; "
+    "part of the bubble",
+    "stall": "stalls, standing still for reasons of the rank's own; part of compute",
+    "data_loading": "loading the samples of the iteration, as far as nothing hides it; part of compute",
+    "launch": "waits for the host that launches kernels; part of compute",
+}
+
+
 def _told(part: str) -> str:
     """A link kind as it is; an operator kind in words."""
     if part in LINK_KINDS:
         return part
     if part in _SYNCS:
         return f"{_SYNCS[part]} with every member there, hidden behind computation or not"
-    if part == "reshard_comm":
-        return (
-            "hand-overs at pipeline boundaries that nothing hides, all of what is waited for sent; part of the bubble"
-        )
-    if part == "stall":
-        return "stalls, standing still for reasons of the rank's own; part of compute"
+    if part in _OTHERS:
+        return _OTHERS[part]
     kind, found, _ = part.partition("_comm")
     return f"tensor-parallel collectives of {kind} operators" if found else f"{kind} operators"
 

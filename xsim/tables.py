@@ -5,7 +5,7 @@ A table maps column names to columns of one length, plain lists or arrays; names
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from xsim.iterations import Iterations
 from xsim.optimality import Distance, Optimality
 from xsim.plan.memory import RankMemory, Verdict
 from xsim.plan.noted import Taken
-from xsim.plan.workload import Sync, Workload
+from xsim.plan.workload import Action, Sync, Workload
 from xsim.sim.contracts import FlowTimes, LinkCounts, LinkSamples, NetworkStats
 from xsim.sim.timeline import Timeline
 from xsim.spec.cluster import rank_devices, rank_hosts
@@ -34,6 +34,7 @@ __all__ = [
     "flow_table",
     "iteration_table",
     "link_table",
+    "memory_table",
     "operator_table",
     "queue_table",
     "ranges",
@@ -79,6 +80,39 @@ def rank_table(
         "peak_memory_bytes": [need.total_bytes for _, need in memory.needs],
         "device_memory_bytes": [devices[rank].memory_bytes for rank in ranks],
     }
+
+
+def memory_table(
+    curves: Mapping[int, Mapping[Action, tuple[int, int]]], workload: Workload, timeline: Timeline, memory: Verdict
+) -> Table:
+    """A row per rank and action, in order: what the rank needs meanwhile, by cause, and what it keeps afterwards.
+
+    Args:
+        curves: Of each rank and action, the most activations during it, and those after it (``memory_curves``).
+    """
+    needs = dict(memory.needs)
+    own = [np.flatnonzero(timeline.program == index) for index in range(len(workload.programs))]
+    acting = [[_action(timeline, row) for row in rows.tolist()] for rows in own]
+    program = {rank: index for index, each in enumerate(workload.programs) for rank in each.devices.ranks}
+    ranks = sorted(program)
+    rows = np.concatenate([own[program[rank]] for rank in ranks])
+    times = [len(own[program[rank]]) for rank in ranks]
+    kept = np.array([curves[rank].get(action, (0, 0)) for rank in ranks for action in acting[program[rank]]])
+    causes = {name: np.repeat([getattr(needs[rank], name) for rank in ranks], times) for name in _MEMORY}
+    causes["activation_bytes"] = kept[:, 0]
+    return {
+        "rank": np.repeat(ranks, times),
+        "action": [str(action) for rank in ranks for action in acting[program[rank]]],
+        "from_ps": timeline.start_ps[rows],
+        "until_ps": timeline.end_ps[rows],
+        **causes,
+        "kept_bytes": kept[:, 1],
+        "needed_bytes": np.sum(list(causes.values()), axis=0),
+    }
+
+
+def _action(timeline: Timeline, row: int) -> Action:
+    return Action(str(timeline.kind[row]), int(timeline.micro_batch[row]), int(timeline.chunk[row]))
 
 
 def operator_table(account: Account) -> Table:

@@ -17,12 +17,14 @@ PACKETS = """
 import time
 from runners.warm import warm, warm_packets
 from xsim.families import build, names
+from xsim.sim.kernels.packet_crowd import compiled_crowd
 from xsim.sim.packets.settings import Settings
 
 before_s = time.process_time()
 warm(build("network", {"name": "packet"}))
 for name in names("congestion"):
     warm_packets(Settings(congestion=build("congestion", {"name": name})))
+compiled_crowd()
 print(time.process_time() - before_s)
 """
 FLOWS = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +56,28 @@ def test_gpt3_on_1024_devices_analytic(benchmark: Any) -> None:
 
 def test_gpt3_on_1024_devices_flow_memory(benchmark: Any) -> None:
     assert benchmark.pedantic(peak_mb, args=(128,), rounds=1) < LIMIT_MB
+
+
+def test_a_noisy_iteration_costs_little_more(benchmark: Any) -> None:
+    """Of five, each beyond the first, against a quiet one; no two devices are alike, and some ranks stand still."""
+    noise = build("noise", {"name": "devices", "stalls_per_hour": 10.0})
+    noisy = replace(gpt3("flow"), noise=noise)
+    quiet_s, extra_s = [], []
+    for _ in range(3):
+        quiet_s.append(cpu_s(gpt3("flow")))
+        extra_s.append((cpu_s(replace(noisy, iterations=5)) - cpu_s(replace(noisy, iterations=1))) / 4)
+    result = benchmark.pedantic(run, args=(noisy,), rounds=1)
+
+    check(result, 1024)
+    assert len(set(result.speeds)) > 1000
+    assert min(extra_s) < 1.5 * min(quiet_s)
+
+
+def cpu_s(experiment: Experiment) -> float:
+    """CPU time of a run."""
+    started_s = time.process_time()
+    run(experiment)
+    return time.process_time() - started_s
 
 
 def test_gpt3_on_16384_devices_flow(benchmark: Any) -> None:

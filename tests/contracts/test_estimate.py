@@ -88,7 +88,7 @@ def test_a_homogeneous_estimate_knows_one_device_and_no_bubble() -> None:
     assert slow.metrics == named.metrics
     assert fast.metrics.estimate_time_s is not None
     assert slow.metrics.estimate_time_s is not None
-    assert fast.metrics.estimate_time_s < slow.metrics.estimate_time_s / 2
+    assert fast.metrics.estimate_time_s < slow.metrics.estimate_time_s / 1.5
     assert fast.metrics.estimate_time_s < fast.metrics.training_time_s
     with pytest.raises(SpecError, match=r"estimate\.device = 'b200': no rank of the deployment has it; choose one of"):
         simulated(SMALL, "homogeneous", device="b200")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Literal
 
@@ -8,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.plan.toy import cluster, device, model, plan, scenario, stage
+from xsim.errors import SpecError
 from xsim.plan.contracts import Schedule
-from xsim.plan.memory import Load, Verdict, deployment_memory, rank_memory
+from xsim.plan.load import loads
+from xsim.plan.memory import Load, Verdict, deployment_memory, memory_curves, rank_memory
 from xsim.plan.planner.uniform import Uniform
+from xsim.plan.remedies import Remedy, remedies
 from xsim.plan.schedule.gpipe import GPipe
 from xsim.plan.schedule.one_f_one_b import OneFOneB
 from xsim.plan.schedule.zb_h1 import ZbH1
-from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.deployment import DeploymentPlan, Recompute
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario, check_deployment
 
@@ -129,17 +133,137 @@ def test_a_deployment_that_does_not_fit_says_who_how_much_and_what_helps() -> No
 @pytest.mark.parametrize(
     ("share", "advice"),
     [
-        (0.90, "give it 3 of the 4 samples of a micro-batch"),
-        (0.55, "move 2 of its layers to another stage"),
+        (0.99, "recompute attention_norm in 3 of its 4 layers (about 0.151 ms an iteration)"),
+        (0.90, "give it 3 of the 4 samples of a micro-batch (about 0.415 ms an iteration)"),
+        (0.55, "move 2 of its layers to another stage (about 29.9 ms an iteration)"),
         (0.27, "spread its layers over 8 ranks"),
         (0.01, "use devices with more memory, or more ranks and more stages"),
     ],
 )
-def test_the_advice_is_the_gentlest_that_helps(share: float, advice: str) -> None:
+def test_the_advice_is_the_cheapest_that_helps(share: float, advice: str) -> None:
     deployment = two_stages(4, sequence_parallel=True)
     most = verdict(question(deployment)).needs[0][1].total_bytes
 
-    assert verdict(question(deployment, memory_gb=most * share / 1e9)).text.endswith(advice)
+    assert verdict(question(deployment, memory_gb=most * share / 1e9)).text.endswith(f"; {advice}")
+
+
+def found_remedies(asked: Scenario) -> list[Remedy]:
+    """Of rank 0 and its group."""
+    assert asked.deployment is not None
+    complete = check_deployment(asked.deployment, asked)
+    return list(remedies(asked, complete, OneFOneB().order, next(loads(asked, complete, OneFOneB().order)), 0))
+
+
+def test_every_remedy_has_its_price() -> None:
+    """Of 24 GB; rates of the toy are 100 TFLOPS and 1 TB/s, NICs have 50 GB/s."""
+    tokens, hidden, ffn, layers, micro_batches = 2048, 1024, 4096, 8, 4
+    replicas = [(stage((r,), layers=range(1, 9), samples=2),) for r in range(4)]
+    deployment = plan(*replicas, micro_batches=micro_batches)
+    asked = question(deployment)
+    need = verdict(asked).needs[0][1]
+
+    by_text = {each.text: each.cost_ps for each in found_remedies(question(deployment, need.total_bytes * 0.98 / 1e9))}
+
+    assert by_text["set zero: 1 on the deployment"] == 0
+    activation = micro_batches * 3 * tokens * ffn * 2  # bytes, or picoseconds at 1 TB/s: two are read, one is written
+    count = next(int(text.split()[3]) for text in by_text if text.startswith("recompute activation"))
+    assert by_text[f"recompute activation in {count} of its 8 layers"] == count * activation
+    assert by_text["give it 1 of the 2 samples of a micro-batch"] == micro_batches * 3 * need.weight_bytes
+    products = 2 * tokens * hidden * (4 * hidden + 3 * ffn)
+    moved = by_text["move one of its layers to another stage"]
+    assert moved is not None
+    assert 3 * micro_batches * products / 100 < moved < 2 * 3 * micro_batches * products / 100
+    assert by_text["spread its layers over 2 ranks"] is None
+    assert layers == asked.model.layers
+
+
+@given(st.floats(0.2, 0.99), st.booleans(), st.integers(1, 4))
+def test_what_is_recomputed_is_as_little_as_is_enough(share: float, sequence_parallel: bool, samples: int) -> None:
+    """Advice is carried out: then it fits, and with a layer less it does not."""
+    deployment = two_stages(samples, sequence_parallel=sequence_parallel)
+    most = verdict(question(deployment)).needs[0][1].total_bytes
+    asked = question(deployment, memory_gb=most * share / 1e9)
+
+    for remedy in found_remedies(asked):
+        told = re.fullmatch(r"recompute (\w+) in (\d) of its 4 layers", remedy.text)
+        if told:
+            for count, enough in ((int(told[2]), True), (int(told[2]) - 1, False)):
+                again = tuple(Recompute(operator=told[1], layers=range(1, 1 + count)) for _ in range(count > 0))
+                first, last = deployment.replicas[0].stages
+                stages = (replace(first, recompute=again), last)
+                changed = replace(deployment, replicas=(replace(deployment.replicas[0], stages=stages),))
+                left = verdict(question(changed, memory_gb=most * share / 1e9)).needs[0][1].total_bytes
+                assert (left <= int(most * share)) == enough
+
+
+def test_where_one_operator_is_not_enough_others_follow_that_save_less_for_their_time() -> None:
+    """Norms save an activation each for reading one and writing it, SwiGLU one of 4 for moving 12; all less is free."""
+    deployment = two_stages(4, sequence_parallel=True)
+    most = verdict(question(deployment)).needs[0][1].total_bytes
+    asked = question(deployment, memory_gb=most * 0.9 / 1e9)
+
+    told = {each.text: each.cost_ps for each in found_remedies(asked)}
+
+    text = "recompute attention_norm and mlp_norm in all of its layers, and activation in 3 of its 4 layers"
+    norm, activation = (elements * 2 for elements in (2 * 4 * 1024 * 1024 // 2, 3 * 4 * 1024 * 4096 // 2))  # bytes, ps
+    assert told[text] == 6 * (8 * norm + 3 * activation)
+    first, last = deployment.replicas[0].stages
+    names = {"attention_norm": 4, "mlp_norm": 4, "activation": 3}
+    for less in (0, 1):
+        kinds = (names | {"activation": 3 - less}).items()
+        again = tuple(Recompute(operator=name, layers=range(1, 1 + count)) for name, count in kinds)
+        stages = (replace(first, recompute=again), last)
+        changed = replace(deployment, replicas=(replace(deployment.replicas[0], stages=stages),))
+        assert (verdict(question(changed)).needs[0][1].total_bytes <= int(most * 0.9)) == (less == 0)
+
+
+@given(st.integers(1, 4), st.booleans(), st.sampled_from((OneFOneB(), GPipe(), ZbH1())), st.booleans())
+def test_the_curve_of_a_rank_ends_empty_and_reaches_its_peak(
+    samples: int, sequence_parallel: bool, schedule: Schedule, recompute: bool
+) -> None:
+    deployment = two_stages(samples, sequence_parallel=sequence_parallel)
+    if recompute:
+        replica = deployment.replicas[0]
+        stages = tuple(replace(s, recompute=(Recompute(operator="full", layers=s.layers[0]),)) for s in replica.stages)
+        deployment = replace(deployment, replicas=(replace(replica, stages=stages),))
+    asked = question(deployment)
+    complete = check_deployment(deployment, asked)
+
+    curves = memory_curves(asked, complete, schedule.order)
+
+    for rank, need in verdict(asked, schedule).needs:
+        during, after = zip(*curves[rank].values(), strict=True)
+        assert max(during) == need.activation_bytes
+        assert after[-1] == 0
+        assert all(most >= left >= 0 for most, left in curves[rank].values())
+
+
+def test_what_neighbours_hand_over_has_room_on_both_sides() -> None:
+    """An activation one way and its gradient the other, per boundary."""
+    three = plan(
+        tuple(stage((rank,), layers=layers) for rank, layers in enumerate((range(1, 4), range(4, 7), range(7, 9))))
+    )
+    one = plan((stage((0,), layers=range(1, 9)),))
+
+    tensor = LLAMA.seq_len * LLAMA.hidden * 2
+    assert [need.buffer_bytes for _, need in verdict(question(three)).needs] == [2 * tensor, 4 * tensor, 2 * tensor]
+    assert verdict(question(one)).needs[0][1].buffer_bytes == 0
+
+
+def test_a_framework_takes_its_part_and_fragments_take_theirs() -> None:
+    plain = verdict(question(two_stages())).needs
+    asked = replace(question(two_stages()), framework_bytes=10**9, fragmentation=0.2)
+
+    for (_, without), (_, need) in zip(plain, verdict(asked).needs, strict=True):
+        assert without.reserve_bytes == 0
+        assert need.reserve_bytes == 10**9 + without.total_bytes // 4
+        assert replace(need, reserve_bytes=0) == without
+
+
+@pytest.mark.parametrize("part", [-0.1, 1.0])
+def test_a_part_that_is_none_is_refused(part: float) -> None:
+    with pytest.raises(SpecError, match=r"^fragmentation = "):
+        replace(question(two_stages()), fragmentation=part)
 
 
 def test_gpt3_175b_fits_128_hosts_of_80_gb() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from tests.metrics.toy import Pace, graph, play, program
 from tests.plan.toy import cluster, lowered, model, plan, scenario, stage
 from xsim.experiment import Experiment, Result, run
 from xsim.families import build
+from xsim.plan.beside import slowed
 from xsim.plan.schedule.zb_h1 import ZbH1
 from xsim.plan.workload import Body, Collect, Compute, Workload
 from xsim.sim.course import course_of
@@ -145,3 +147,49 @@ def test_compute_first_then_what_is_left_of_the_collective_then_the_slower_rank(
         ("attention", 140, 60),
         ("mlp_comm", 200, 90),
     ]
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.floats(0.0, 0.9))
+def test_what_runs_beside_a_collective_has_the_processors_that_it_leaves(
+    own: int, collective: int, share: float
+) -> None:
+    """Work is done at a lower rate until the collective ends, then at the whole."""
+    (lasting,) = slowed(Compute("mlp", (own,)), collective, share).durations_ps
+
+    done = min(lasting, collective) * (1 - share) + max(0, lasting - collective)
+    assert abs(done - own) <= 1
+    assert own <= lasting
+
+
+@pytest.mark.parametrize("sequence_parallel", [False, True])
+def test_contention_slows_products_beside_collectives_and_nothing_else(sequence_parallel: bool) -> None:
+    asked = question(4, sequence_parallel=sequence_parallel, seq_len=512)
+    results = [
+        run(
+            Experiment(
+                scenario=replace(asked, contention=share), memory="report", network=build("network", {"name": name})
+            )
+        )
+        for name in ("analytic", "flow")
+        for share in (0.0, 0.25)
+    ]
+
+    for free, held in (results[:2], results[2:]):
+        for one, two in zip(free.workload.programs, held.workload.programs, strict=True):
+            for key, body in one.bodies.items():
+                for before, after in zip(body.steps, two.bodies[key].steps, strict=True):
+                    if isinstance(before, Collect) and isinstance(after, Collect) and before.beside and after.beside:
+                        (own,), (lasting,) = set(before.beside.durations_ps), set(after.beside.durations_ps)
+                        assert own < lasting <= math.ceil(own / 0.75)
+                    elif isinstance(before, Compute):
+                        assert before == after
+        assert held.timeline.makespan_ps >= free.timeline.makespan_ps
+        assert (held.account.cause_ps("compute") > free.account.cause_ps("compute")).all()
+        check_account(held.workload, held.timeline)
+
+
+def test_without_overlap_there_is_no_contention() -> None:
+    asked = question(4, overlap=False, seq_len=512)
+    free, held = (run(Experiment(scenario=replace(asked, contention=share), memory="report")) for share in (0.0, 0.25))
+
+    assert held.timeline.makespan_ps == free.timeline.makespan_ps

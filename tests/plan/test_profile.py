@@ -120,16 +120,46 @@ def test_ranks_with_larger_parts_take_longer() -> None:
     assert "even parts" in profile.doubt(DEVICE, large, "forward")
 
 
-def test_collectives_inside_a_layers_time_are_taken_off() -> None:
-    """Two sums of activations forward, each of which a ring of 2 passes once through the port."""
-    operators = layer(tp=2)
-    profile = Profile(text=table(f"{DEVICE.name},transformer,forward,2,1,,1000"), collectives="inside")
-    own = model().seq_len * model().hidden * 2
-    port = DEVICE.scale_up or DEVICE.pcie
+@pytest.mark.parametrize(("collectives", "expected"), [("apart", 1.0), ("inside", 0.0)])
+def test_collectives_inside_a_layers_time_are_taken_off(collectives: str, expected: float) -> None:
+    """Two layers of 400 us each way: alone on their wires, the sums of activations make them longer, or not."""
+    rows = [f"{DEVICE.name},transformer,{pass_},2,1,,400" for pass_ in ("forward", "backward")]
+    planner = build("planner", {"name": "uniform", "pp": 1, "tp": 2, "micro_batch": 1})
+    layers = replace(model(), vocab=0, tied=False, learned_positions=False)
+    scenario = Scenario(cluster=cluster(2, devices=(DEVICE,)), model=layers, batch=1)
+    told = run(
+        Experiment(scenario=scenario, planner=planner, compute=Profile(text=table(*rows), collectives=collectives))
+    )
 
-    left = sum(time_us(profile, each) for each in operators.values())
+    took = {cause: int(told.account.cause_ps(cause)[0]) for cause in ("compute", "tp_comm")}
 
-    assert left == pytest.approx(1000 - 2 * own / port.bandwidth_bytes_per_s * 1e6, rel=1e-6)
+    assert took["tp_comm"] > 0
+    assert took["compute"] + took["tp_comm"] == pytest.approx(
+        layers.layers * 800 * US + expected * took["tp_comm"], abs=100
+    )
+
+
+def test_only_times_of_whole_layers_hold_collectives() -> None:
+    place = layer(tp=2)["qkv"].place
+    assert place is not None
+    whole, parts, single = (
+        Profile(text=table(row.format(DEVICE.name)), collectives="inside")
+        for row in ("{},mlp_block,forward,2,1,,9", "{},qkv,forward,2,1,,9", "{},transformer,forward,1,1,,9")
+    )
+
+    assert whole.holds(DEVICE, place)
+    assert not replace(whole, collectives="apart").holds(DEVICE, place)
+    assert not parts.holds(DEVICE, place)
+    assert not single.holds(DEVICE, place)
+    assert Scaled(device="h100_80", text=table("h100_80,mlp_block,forward,2,1,,9"), collectives="inside").holds(
+        DEVICE, place
+    )
+
+
+def test_a_time_above_that_of_a_larger_micro_batch_is_that_one() -> None:
+    profile = Profile(text=table(f"{DEVICE.name},qkv,forward,1,1,,20", f"{DEVICE.name},qkv,forward,1,2,,8"))
+
+    assert time_us(profile, layer(1)["qkv"]) == pytest.approx(8)
 
 
 def test_an_update_is_that_of_its_layers() -> None:
@@ -138,7 +168,7 @@ def test_an_update_is_that_of_its_layers() -> None:
         ShardedOperator(kind="optimizer", name="adam", bound="memory", dtype="fp32", update=Work(0, size))
         for size in (2 * 10**9, 10**9)
     )
-    place = Place(layers=("transformer",) * 2, samples=0, tp=1, seq_len=8, share=1.0, element_bytes=2, whole=(whole,))
+    place = Place(layers=("transformer",) * 2, samples=0, tp=1, seq_len=8, share=1.0, whole=(whole,))
     profile = Profile(text=table(f"{DEVICE.name},transformer,update,1,,,40"))
 
     assert time_us(profile, replace(whole, place=place), "update") == pytest.approx(80)
@@ -178,6 +208,11 @@ def test_what_is_no_table_is_refused(text: str, problem: str) -> None:
         Profile(text=text)
 
 
+def test_times_of_an_unknown_device_cannot_be_carried() -> None:
+    with pytest.raises(SpecError, match="device = 'h101': there is no such device"):
+        Scaled(device="h101")
+
+
 def test_an_unknown_way_of_collectives_is_refused() -> None:
     with pytest.raises(SpecError, match="collectives = 'somewhere': it is unknown"):
         Profile(collectives="somewhere")
@@ -187,11 +222,11 @@ def test_places_know_all_of_their_layer() -> None:
     exchange = Exchange(kind="mlp", forward="all_reduce", backward=None, cuts=(0, 8))
     one, two = (layer()[name] for name in ("qkv", "up"))
 
-    parts = placed((one, exchange, two), layers=("head",), samples=1, tp=2, seq_len=8, share=1.0, element_bytes=2)
+    parts = placed((one, exchange, two), layers=("head",), samples=1, tp=2, seq_len=8, share=1.0)
 
     place = parts[0].place if isinstance(parts[0], ShardedOperator) else None
     assert place is not None
-    assert (place.whole, place.exchanges) == ((one, two), (exchange,))
+    assert place.whole == (one, two)
     assert parts[0] == one
 
 

@@ -95,7 +95,7 @@ def test_a_tied_table_is_fetched_at_both_ends() -> None:
     needs = []
     for zero in (2, 3):
         deployment = check_deployment(replace(question.deployment, zero=zero), question)
-        needs.append(deployment_memory(question, deployment, GPipe().order).needs[0][1].workspace_bytes)
+        needs.append(deployment_memory(question, deployment, GPipe().order).needs[0][1].buffer_bytes)
     at_head = table + 2 * (tied.layer_parameters(tied.layers + 1) - tied.vocab * tied.hidden)
     assert needs[1] - needs[0] == max(at_head, 2 * tied.layer_parameters(1))
 

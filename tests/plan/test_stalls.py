@@ -7,15 +7,18 @@ from collections.abc import Iterator
 import pytest
 
 from tests.account_checker import check_account
-from tests.metrics.toy import Pace, graph, play, program
+from tests.metrics.toy import Pace, graph, pipeline, play, program
 from xsim.plan.draw import Stall
-from xsim.plan.stalls import stalled
-from xsim.plan.workload import UPDATE, Action, Collect, Compute, Program, Step, Workload
+from xsim.plan.stalls import loading, stalled
+from xsim.plan.workload import UPDATE, Action, Collect, Compute, Program, Ready, Workload
+
+Steps = tuple[Compute | Collect | Ready, ...]
 
 BESIDE = Collect("mlp", graph((4, 7)), Compute("mlp", (5, 1)))
-FORWARD: tuple[Step, ...] = (Compute("mlp", (10, 4)),)
-BACKWARD: tuple[Step, ...] = (Compute("mlp", (20, 8)), BESIDE)
-UPDATES: tuple[Step, ...] = (Compute("optimizer", (3, 3)),)
+FORWARD: Steps = (Compute("mlp", (10, 4)),)
+ONE: Steps = (Compute("mlp", (10,)),)
+BACKWARD: Steps = (Compute("mlp", (20, 8)), BESIDE)
+UPDATES: Steps = (Compute("optimizer", (3, 3)),)
 
 # rank 7 computes 4, 4, 9, 9 and 3 ps in F0, F1, B0, B1 and the update
 
@@ -82,3 +85,21 @@ def test_the_rank_that_stands_still_computes_and_the_other_waits_for_it() -> Non
     assert found.cause_ps("compute").tolist() == [2 * 10 + 2 * 25, 2 * 4 + 2 * 9 + 100]
     assert found.cause_ps("straggler_wait").tolist() == [100, 2 * 6 + 2 * 12]
     assert found.operators_ps[:, found.operators.index("stall")].tolist() == [0, 100]
+
+
+def test_samples_that_come_late_delay_who_begins_alone_and_nobody_else() -> None:
+    programs = [program(0, stage, (stage,), "F0 B0", ONE, ONE, (Compute("optimizer", (3,)),)) for stage in range(2)]
+    plain = Workload(tuple(programs), pipeline(programs), ())
+    late = loading(plain, 50)
+    first, second = late.programs
+
+    assert loading(plain, 0) is plain
+    assert {str(action): body.steps[0] for action, body in first.own.items()} == {"F0": Compute("data_loading", (50,))}
+    assert second.own == {}
+    (stands,) = stalled(loading(Workload((programs[0],), (), ()), 50), lambda _: iter([Stall(0, 3)])).programs
+    assert stands.body(Action("F", 0)).steps == (Compute("stall", (3,)), Compute("data_loading", (50,)), *ONE)
+    found, usual = (check_account(each, play(each)) for each in (late, plain))
+    assert found.makespan_ps == usual.makespan_ps + 50
+    assert found.operators_ps[:, found.operators.index("data_loading")].tolist() == [50, 0]
+    assert (found.cause_ps("compute") - usual.cause_ps("compute")).tolist() == [50, 0]
+    assert (found.cause_ps("bubble") - usual.cause_ps("bubble")).tolist() == [0, 50]

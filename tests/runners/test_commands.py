@@ -184,6 +184,7 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
         "flows.parquet",
         "iterations.parquet",
         "links.parquet",
+        "memory.parquet",
         "operators.parquet",
         "ranks.parquet",
         "trace.json",

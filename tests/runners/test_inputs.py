@@ -15,7 +15,10 @@ from runners.points import Point, plan_single
 from runners.settings import SETTING_KEYS
 from xsim.errors import SpecError
 
-OTHERS = ("seed=1", "memory=report", "model.seq_len=1024", "background=load", "background=job", "noise=devices")
+OTHERS = (
+    *("seed=1", "memory=report", "model.seq_len=1024"),
+    *("background=load", "background=job", "noise=devices", "data_loading=1 ms"),
+)
 
 
 def point(*words: str) -> Point:
@@ -41,11 +44,22 @@ def test_the_key_ignores_spelling_and_sees_every_value(fig4: Point) -> None:
 
 
 def test_without_noise_and_with_one_iteration_a_config_is_as_it_was(fig4: Point) -> None:
-    config = {key: value for key, value in fig4.config.items() if key not in ("noise", "iterations")}
+    config = {key: value for key, value in fig4.config.items() if key not in ("noise", "iterations", "data_loading")}
 
     assert read(config) == read(fig4.config)
-    assert not {"noise", "iterations"} & set(json.loads(fig4.config_json))
-    assert point("network=analytic", "noise=none", "iterations=1").key == fig4.key
+    assert not {"noise", "iterations", "data_loading"} & set(json.loads(fig4.config_json))
+    assert point("network=analytic", "noise=none", "iterations=1", "data_loading=0 s").key == fig4.key
+
+
+def test_a_time_to_load_data_has_its_unit() -> None:
+    late = point("data_loading=50 ms")
+
+    assert read(late.config).experiment().data_loading_ps == 50 * 10**9
+    assert late.key == point("data_loading=0.05 s").key
+    assert read(resolved(read(late.config))) == read(late.config)
+    for text, problem in (("50", "a quantity needs its unit"), ("7200 s", "not within 0 s to 3600 s")):
+        with pytest.raises(SpecError, match=f"^data_loading = .*{problem}"):
+            read({**late.config, "data_loading": text}).experiment()
 
 
 def test_iterations_are_part_of_the_key_and_reach_the_experiment() -> None:
@@ -162,6 +176,29 @@ def test_equal_experiments_have_one_key_and_others_another(packets: Point, data:
 
     assert (canonical(other) == canonical(original)) == (other == original)
     assert json.loads(canonical(other)) == json.loads(json.dumps(resolved(other)))
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        ("launch=20", "launch = 20: a quantity needs its unit"),
+        ("launch=2s", "launch = 2s: no host takes so long for one kernel"),
+        ("framework=1", "framework = 1: a quantity needs its unit"),
+        ("fragmentation=1", "fragmentation = 1.0: a part of the whole"),
+        ("contention=much", "contention = 'much': its type is str"),
+    ],
+)
+def test_what_frameworks_add_is_read_with_care(word: str, problem: str) -> None:
+    with pytest.raises(SpecError, match="^" + re.escape(problem)):
+        read(point("network=analytic", word).config).experiment()
+
+
+@pytest.mark.parametrize("word", ["launch=20us", "framework=1.3GB", "fragmentation=0.1", "contention=0.12"])
+def test_what_frameworks_add_is_part_of_the_key(fig4: Point, word: str) -> None:
+    changed = point("network=analytic", word)
+
+    assert changed.key != fig4.key
+    assert read(changed.config) != read(fig4.config)
 
 
 def test_a_whole_number_is_the_same_as_a_float_of_its_value(packets: Point) -> None:

@@ -156,6 +156,25 @@ def test_what_wires_lose_comes_all_the_same_if_senders_go_back() -> None:
         replay(lossy, flows, HTSIM)
 
 
+def test_senders_that_go_back_before_answers_come_are_named_before_memory_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each goes back every 40 us, and what it sends then is cut: more headers than the port of the receiver takes."""
+    monkeypatch.setattr("xsim.sim.packets.engine.AT_EASE", 0)
+    count = 600
+    graph = Graph(count + 2, frozenset({0}), tuple(Cable(0, host, 10**11, 10**6) for host in range(1, count + 2)))
+    flows = columns(
+        [Flow(host, 1, 300_000, 0, -1, (2 * host - 1, 0), (1, 2 * host - 2)) for host in range(2, count + 2)]
+    )
+    hasty = Settings(congestion=Ndp(queue_packets=2), retry_ps=40_000_000, retries=100)
+
+    with pytest.raises(SpecError, match="packets are under way, of 32400 that may be sent unasked") as found:
+        replay(graph, flows, hasty)
+
+    assert (found.value.field, found.value.value) == ("network.retry_ps", 40_000_000)
+    assert replay(graph, flows, replace(hasty, retry_ps=500_000_000)).go_backs.sum() == 0
+
+
 def test_ports_that_work_by_credit_cut_nothing() -> None:
     graph = fat_tree(4)
     flows = columns(transfers(graph, [(src, 15) for src in range(15)], 200_000))

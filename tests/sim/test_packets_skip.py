@@ -63,6 +63,7 @@ SETTINGS = {
     ),
     *("LANE_AT", "LANES"),  # of kinds
     *("BLOCK", "BLOCK_COLUMNS", "PRESENT", "QUIET", "WAKES", "LATEST"),  # of crowds, of which nothing is known any more
+    *("JOIN", "GATHER", "DISPERSE", "STIR", "CHOOSE", "SENT", "LOOK_AGAIN"),  # what crowds are told and asked
     *("CUT", "CALL", "ASK"),  # of receivers that ask, beside whom nothing is skipped
     *("FIRST", "COUNT", "APART", "LATELY", "FORK_COLUMNS"),  # of switches that choose, beside whom nothing is, either
 }
@@ -114,7 +115,20 @@ def test_every_table_of_the_kernel_is_known() -> None:
     from xsim.sim.kernels.packet import run
 
     assert list(inspect.signature(run).parameters) == [
-        *("law", "until", "rows", "links", "chances", "switches", "flows", "state", "knobs", "seen", "arrived"),
+        *(
+            "law",
+            "crowd",
+            "until",
+            "rows",
+            "links",
+            "chances",
+            "switches",
+            "flows",
+            "state",
+            "knobs",
+            "seen",
+            "arrived",
+        ),
         *("route", "forks", "turns", "members", "ended", "log", "wheel", "bucket", "heap", "sim"),
     ]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from xsim.errors import SpecError
 from xsim.plan.contracts import Elsewhere, EstimateSite
-from xsim.plan.workload import Collect, Compute, Fetch, Program
+from xsim.plan.workload import UPDATE, Body, Collect, Compute, Fetch, Program
 from xsim.spec.cluster import ClusterSpec, DeviceSlot, rank_slots
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
@@ -69,14 +69,13 @@ def _all_of(cluster: ClusterSpec, chosen: DeviceSlot) -> ClusterSpec:
 def _busy_ps(program: Program, lowered: Elsewhere) -> int:
     """All that the group does in its actions, each step after the other."""
     turns = program.turns()
-    actions = zip(program.actions, turns, strict=True)
-    total_ps = sum(_body_ps(program, (action.kind, action.chunk), turn, lowered) for action, turn in actions)
-    return total_ps + _body_ps(program, ("U", 0), 0, lowered)
+    actions = zip((*program.actions, UPDATE), (*turns, 0), strict=True)
+    return sum(_body_ps(program.body(action), turn, lowered) for action, turn in actions)
 
 
-def _body_ps(program: Program, key: tuple[str, int], turn: int, lowered: Elsewhere) -> int:
+def _body_ps(body: Body, turn: int, lowered: Elsewhere) -> int:
     total_ps = 0
-    for step in program.bodies[key].steps:
+    for step in body.steps:
         if isinstance(step, Compute):
             total_ps += max(step.durations_ps)
         elif isinstance(step, Collect):

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from xsim.fabric.transfers import TransferGraph
+from xsim.plan.beside import PassExchange, side_by_side, slowed, without
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
-from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Site
+from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Holding, Site
+from xsim.plan.dispatch import host_waits_ps, kernels
 from xsim.plan.judge import verify_collective
 from xsim.plan.operator import Exchange, Pass, Place, ShardedOperator
 from xsim.plan.operators import layer_kind, layer_operators, like_layer
@@ -52,20 +54,6 @@ class _Layer:
     again: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class _PassExchange:
-    """An exchange in one pass.
-
-    Attributes:
-        collective: What it is in that pass.
-        beside: The product that runs side by side with it.
-    """
-
-    exchange: Exchange
-    collective: CollectiveKind
-    beside: Compute | None = None
-
-
 _Parts = tuple[ShardedOperator | Exchange, ...]
 
 
@@ -85,9 +73,11 @@ class Bodies:
     devices: tuple[DeviceSpec, ...]
     verify: bool = False
     overlap: bool = False
-    _layers: dict[tuple[_GroupShape, _Layer, str], tuple[Compute | _PassExchange, ...]] = field(default_factory=dict)
+    _layers: dict[tuple[_GroupShape, _Layer, str], tuple[Compute | PassExchange, ...]] = field(default_factory=dict)
+    _holding: dict[tuple[_GroupShape, _Layer, str], bool] = field(default_factory=dict)
     _graphs: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], TransferGraph] = field(default_factory=dict)
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
+    _alone: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], int] = field(default_factory=dict)
     _first: list[int] = field(default_factory=list)
     _operators: dict[tuple[_GroupShape, int, int, int], _Parts] = field(default_factory=dict)
 
@@ -123,11 +113,55 @@ class Bodies:
         key = (shape, group.ranks if group.tp > 1 else (), alike, kind, waiting, fetching)
         if key not in self._bodies:
             steps = {layer: self._steps(shape, group.ranks, layer, kind) for layer in dict.fromkeys(alike)}
-            parts = zip(fetching, alike, waiting, strict=True)
+            parts = zip(fetching, alike, self._host_waits(shape, group.ranks, alike, kind), waiting, strict=True)
             self._bodies[key] = Body(
-                tuple(step for before, layer, after in parts for step in (*before, *steps[layer], *after))
+                tuple(step for before, layer, late, after in parts for step in (*before, *steps[layer], *late, *after))
             )
         return self._bodies[key]
+
+    def _host_waits(
+        self, shape: _GroupShape, ranks: tuple[int, ...], layers: Sequence[_Layer], kind: str
+    ) -> Iterator[tuple[Compute, ...]]:
+        """Of each layer, what its devices wait for their hosts at its end; nothing if launches take no time."""
+        launch_ps = self.scenario.launch_ps
+        if not launch_ps:
+            yield from (() for _ in layers)
+            return
+        launches = {layer: self._launches(shape, layer, kind) for layer in dict.fromkeys(layers)}
+        device_ps = {
+            layer: sum(self._part_ps(part, ranks) for part in self._layers[shape, layer, kind]) for layer in launches
+        }
+        counts, works_ps = ([by[layer] for layer in layers] for by in (launches, device_ps))
+        for waits_ps in host_waits_ps(counts, works_ps, launch_ps):
+            yield (Compute("launch", (waits_ps,) * len(ranks)),) if waits_ps else ()
+
+    def _launches(self, shape: _GroupShape, layer: _Layer, kind: str) -> int:
+        """How many kernels and collectives an action launches in a layer."""
+        parts = self._parts(shape, layer.number, 0)
+        done = ((parts[position], what) for position, what in _script(parts, layer.again, kind))
+        return sum(
+            _exchanged(part, what) is not None if isinstance(part, Exchange) else kernels(part, _PASSES[what])
+            for part, what in done
+        )
+
+    def _part_ps(self, part: Compute | PassExchange, ranks: tuple[int, ...]) -> int:
+        """What it takes the group on its own."""
+        if isinstance(part, Compute):
+            return max(part.durations_ps)
+        beside = self._beside(part, ranks)
+        return max(self._alone_ps(part, ranks), max(beside.durations_ps) if beside else 0)
+
+    def _alone_ps(self, part: PassExchange, ranks: tuple[int, ...]) -> int:
+        """What its collective takes with the wires to itself."""
+        key = (ranks, part.collective, part.exchange.cuts)
+        if key not in self._alone:
+            self._alone[key] = self.site.price(CommPlan((_collective(part, ranks),)), self.scenario.dtype_bytes)
+        return self._alone[key]
+
+    def _beside(self, part: PassExchange, ranks: tuple[int, ...]) -> Compute | None:
+        """What runs beside its collective, on the processors that this leaves."""
+        share = self.scenario.contention
+        return slowed(part.beside, self._alone_ps(part, ranks), share) if part.beside and share else part.beside
 
     def _alike(self, shape: _GroupShape, stage: Stage, layers: Iterable[int]) -> tuple[_Layer, ...]:
         """Of each layer, what it has in common with others."""
@@ -153,15 +187,16 @@ class Bodies:
             tp=group.tp,
             seq_len=scenario.model.seq_len,
             share=1.0,
-            element_bytes=scenario.dtype_bytes,
             whole=(),
         )
+        updates = [
+            tuple(self._updating(part, replace(place, share=share, whole=self._steps_of(whole))))
+            for part, whole, share in zip(own, parts, _shares(group), strict=True)
+        ]
+        launched = [scenario.launch_ps * sum(kernels(each, ("update",)) for each in found) for found in updates]
         durations = tuple(
-            sum(
-                paced_ps(self.compute, devices[rank], each, "update")
-                for each in self._updating(part, replace(place, share=share, whole=self._steps_of(whole)))
-            )
-            for rank, part, whole, share in zip(group.ranks, own, parts, _shares(group), strict=True)
+            max(sum(paced_ps(self.compute, devices[rank], each, "update") for each in operators), launched_ps)
+            for rank, operators, launched_ps in zip(group.ranks, updates, launched, strict=True)
         )
         return self._bodies.setdefault((durations,), Body((Compute("optimizer", durations),)))
 
@@ -176,10 +211,23 @@ class Bodies:
         key = (shape, layer, kind)
         if key not in self._layers:
             parts = list(self._timed(shape, layer, kind))
-            self._layers[key] = tuple(_merged(_side_by_side(parts) if self.overlap else (part for part, _ in parts)))
-        return tuple(part if isinstance(part, Compute) else self._collect(part, ranks) for part in self._layers[key])
+            self._layers[key] = tuple(_merged(side_by_side(parts) if self.overlap else (part for part, _ in parts)))
+            self._holding[key] = self._holds(shape, layer)
+        found: Sequence[Compute | PassExchange] = self._layers[key]
+        if self._holding[key]:
+            found = without(found, sum(self._alone_ps(part, ranks) for part in found if isinstance(part, PassExchange)))
+        return tuple(part if isinstance(part, Compute) else self._collect(part, ranks) for part in found)
 
-    def _timed(self, shape: _GroupShape, layer: _Layer, kind: str) -> Iterator[tuple[Compute | _PassExchange, bool]]:
+    def _holds(self, shape: _GroupShape, layer: _Layer) -> bool:
+        """Whether the compute model's times of a layer hold its collectives."""
+        if not isinstance(self.compute, Holding):
+            return False
+        device = self.devices[shape.devices[0]]
+        operators = (part for part in self._parts(shape, layer.number, 0) if isinstance(part, ShardedOperator))
+        place = next((operator.place for operator in operators), None)
+        return place is not None and self.compute.holds(device, place)
+
+    def _timed(self, shape: _GroupShape, layer: _Layer, kind: str) -> Iterator[tuple[Compute | PassExchange, bool]]:
         """The parts in the order of the action: operators with their time per rank, and the exchanges that it needs.
 
         Each with whether it is a product with weights.
@@ -191,7 +239,7 @@ class Bodies:
             if isinstance(part, Exchange):
                 collective = _exchanged(part, done)
                 if collective:
-                    yield _PassExchange(part, collective), False
+                    yield PassExchange(part, collective), False
             else:
                 operators = (own for parts in per_rank if isinstance(own := parts[position], ShardedOperator))
                 times = tuple(self._time_ps(devices[d], o, done) for d, o in zip(shape.devices, operators, strict=True))
@@ -215,12 +263,11 @@ class Bodies:
     def _time_ps(self, device: DeviceSpec, operator: ShardedOperator, kind: str) -> int:
         return sum(paced_ps(self.compute, device, operator, pass_) for pass_ in _PASSES[kind])
 
-    def _collect(self, exchanged: _PassExchange, ranks: tuple[int, ...]) -> Collect:
+    def _collect(self, exchanged: PassExchange, ranks: tuple[int, ...]) -> Collect:
         exchange, kind = exchanged.exchange, exchanged.collective
         key = (ranks, kind, exchange.cuts)
         if key not in self._graphs:
-            cuts = None if kind == "all_reduce" else exchange.cuts
-            collective = Collective(kind, ranks, range(exchange.cuts[-1]), cuts=cuts)
+            collective = _collective(exchanged, ranks)
             self._graphs[key] = lower_plan(
                 CommPlan((collective,)),
                 [ranks],
@@ -229,7 +276,7 @@ class Bodies:
             )
             if self.verify:
                 verify_collective(self._graphs[key], collective, self.scenario.dtype_bytes)
-        return Collect(exchange.kind, self._graphs[key], exchanged.beside)
+        return Collect(exchange.kind, self._graphs[key], self._beside(exchanged, ranks))
 
 
 def _shares(group: DeviceGroup) -> Sequence[float]:
@@ -256,45 +303,17 @@ def _script(parts: Sequence[ShardedOperator | Exchange], again: frozenset[str], 
         yield position, kind
 
 
+def _collective(exchanged: PassExchange, ranks: tuple[int, ...]) -> Collective:
+    cuts, kind = exchanged.exchange.cuts, exchanged.collective
+    return Collective(kind, ranks, range(cuts[-1]), cuts=None if kind == "all_reduce" else cuts)
+
+
 def _exchanged(exchange: Exchange, kind: str) -> CollectiveKind | None:
     """The collective of ``exchange`` in an action; gradients of the weights need none."""
     return {"F": exchange.forward, "W": None}.get(kind, exchange.backward)
 
 
-def _side_by_side(parts: Iterable[tuple[Compute | _PassExchange, bool]]) -> Iterator[Compute | _PassExchange]:
-    """``parts`` with each product beside the gathering of its input, or the summing of its output.
-
-    Megatron-LM overlaps them piece by piece with sequence parallelism (``--tp-comm-overlap`` in
-    megatron/training/arguments.py of https://github.com/NVIDIA/Megatron-LM); here the pieces are as small as can be,
-    the product is not slowed, and without sequence parallelism the sum runs beside the product that it follows.
-    """
-    held: Compute | _PassExchange | None = None
-    held_product = False
-    for part, product in parts:
-        if product and isinstance(part, Compute) and isinstance(held, _PassExchange) and _feeds(held):
-            held, held_product = replace(held, beside=part), False
-            continue
-        if (
-            held_product
-            and isinstance(held, Compute)
-            and isinstance(part, _PassExchange)
-            and part.collective != "all_gather"
-        ):
-            held, held_product = replace(part, beside=held), False
-            continue
-        if held is not None:
-            yield held
-        held, held_product = part, product
-    if held is not None:
-        yield held
-
-
-def _feeds(exchanged: _PassExchange) -> bool:
-    """Whether a product may begin on what has come so far."""
-    return exchanged.collective == "all_gather" and exchanged.beside is None
-
-
-def _merged(parts: Iterable[Compute | _PassExchange]) -> Iterator[Compute | _PassExchange]:
+def _merged(parts: Iterable[Compute | PassExchange]) -> Iterator[Compute | PassExchange]:
     """Neighbouring computations of one kind as one: no rank waits for another between them."""
     held: Compute | None = None
     for part in parts:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CommPlan
 from xsim.plan.draw import Draw
 from xsim.plan.layout import Layout
-from xsim.plan.operator import Pass, ShardedOperator
+from xsim.plan.operator import Pass, Place, ShardedOperator
 from xsim.plan.workload import Action, Workload
 from xsim.spec.cluster import ClusterSpec, DeviceSpec
 from xsim.spec.deployment import DeploymentPlan
@@ -27,6 +27,7 @@ __all__ = [
     "Estimate",
     "EstimateSite",
     "Estimator",
+    "Holding",
     "Noise",
     "Pass",
     "Planner",
@@ -139,6 +140,17 @@ class Noise(Protocol):
 
     def varies(self) -> bool:
         """Whether iterations differ."""
+
+
+@runtime_checkable
+class Holding(Protocol):
+    """A compute model that knows times of whole layers, in which the collectives of tensor parallelism may be."""
+
+    def holds(self, device: DeviceSpec, place: Place) -> bool:
+        """Whether the times of the operators in ``place`` sum to one with the collectives of their layers in it.
+
+        The collectives are simulated; what each takes alone is taken off the operators.
+        """
 
 
 class ComputeModel(Protocol):

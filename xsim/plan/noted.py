@@ -9,7 +9,8 @@ from typing import Protocol, runtime_checkable
 from xsim.fabric.transfers import TransferGraph
 from xsim.families import name_of
 from xsim.plan.comm import Collective, CollectiveKind
-from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Pass, ShardedOperator, Site
+from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Holding, Pass, ShardedOperator, Site
+from xsim.plan.operator import Place
 from xsim.spec.cluster import DeviceSpec
 
 __all__ = ["NOT_SUMMED", "Choosing", "Doubtful", "Noted", "Taken", "Timed"]
@@ -103,6 +104,10 @@ class Timed:
         if time_ps and self._doubtful:
             self._found[device.name, operator, pass_] = self._doubtful.doubt(device, operator, pass_)
         return time_ps
+
+    def holds(self, device: DeviceSpec, place: Place) -> bool:
+        """As ``Holding``."""
+        return isinstance(self.model, Holding) and self.model.holds(device, place)
 
     def doubts(self) -> tuple[str, ...]:
         """One sentence for each device and doubt: of how many passes of operators it is."""

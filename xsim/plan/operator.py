@@ -158,9 +158,7 @@ class Place:
         samples: Of the micro-batch; 0 of an update.
         tp: Ranks that cut the layers.
         share: What the rank has of them, over what it had if the ranks were alike.
-        element_bytes: Of what the ranks exchange.
         whole: All operators of these layers on this rank.
-        exchanges: Of the ranks, in these layers.
     """
 
     layers: tuple[str, ...]
@@ -168,9 +166,7 @@ class Place:
     tp: int
     seq_len: int
     share: float
-    element_bytes: int
     whole: tuple[ShardedOperator, ...]
-    exchanges: tuple[Exchange, ...] = ()
 
 
 def placed(
@@ -181,7 +177,6 @@ def placed(
     tp: int,
     seq_len: int,
     share: float,
-    element_bytes: int,
 ) -> tuple[ShardedOperator | Exchange, ...]:
     """``parts``, all that a rank does in ``layers``, each operator with its place."""
     place = Place(
@@ -190,8 +185,6 @@ def placed(
         tp=tp,
         seq_len=seq_len,
         share=share,
-        element_bytes=element_bytes,
         whole=tuple(part for part in parts if isinstance(part, ShardedOperator)),
-        exchanges=tuple(part for part in parts if isinstance(part, Exchange)),
     )
     return tuple(replace(part, place=place) if isinstance(part, ShardedOperator) else part for part in parts)

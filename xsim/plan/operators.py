@@ -51,7 +51,6 @@ def layer_operators(
         tp=tp,
         seq_len=model.seq_len,
         share=shares[index] * tp / sum(shares) if shares else 1.0,
-        element_bytes=shard.dtype_bytes,
     )
 
 

@@ -10,7 +10,8 @@ A table is CSV with a head. A row is the time of one pass of one operator, or of
 down`` ...), one of ``embedding transformer head``, or ``attention_block`` or ``mlp_block``: the two parts of a
 transformer layer, each from its norm to what it adds. ``pass`` is ``forward``, ``input_gradient``, ``weight_gradient``,
 ``backward`` (both gradients), ``forward_backward`` (all three) or ``update``. Without ``seq`` a row holds for any
-length; an update has no ``micro_batch``.
+length; an update has no ``micro_batch``. More samples never take less: where a table says so, the device was cold, and
+the time of the larger micro-batch holds for the smaller one.
 """
 
 from __future__ import annotations
@@ -19,19 +20,21 @@ import csv
 import io
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from math import exp, isfinite, log
 
 from xsim.errors import SpecError
 from xsim.plan.operator import PASSES, Pass, Place
 from xsim.units import PS_PER_S
 
-__all__ = ["COLUMNS", "PARTS", "Reading", "Table", "parse_table", "table_text"]
+__all__ = ["BLOCKS", "COLUMNS", "PARTS", "Reading", "Table", "parse_table", "table_text"]
 
 COLUMNS = ("device", "operator", "pass", "tp", "micro_batch", "seq", "time_us")
 TRAINING: tuple[Pass, ...] = ("forward", "input_gradient", "weight_gradient")
+BLOCKS = ("attention_block", "mlp_block")  # of a transformer layer
 PARTS: Mapping[str, tuple[Pass, ...]] = {  # of each pass of a table
     **{pass_: (pass_,) for pass_ in PASSES},
     "backward": TRAINING[1:],
@@ -56,6 +59,10 @@ class Table:
     """Measured times: of each key the micro-batches, rising, with their picoseconds."""
 
     times: Mapping[Key, Sequence[tuple[int, float]]]
+
+    def has(self, device: str, names: Collection[str], tp: int) -> bool:
+        """Whether any of ``names`` was measured by so many ranks."""
+        return any(key[0] == device and key[1] in names and key[3] == tp for key in self.times)
 
     def read(self, device: str, name: str, pass_: str, place: Place) -> Reading | None:
         """The time of a pass of the operator or layer ``name``; none if no row is of its ``tp`` and length.
@@ -105,7 +112,14 @@ def parse_table(text: str) -> Table:
         if batch in rows[key]:
             raise SpecError(at, ",".join(map(str, key)), "a line before it has the same place", "keep one of the two")
         rows[key][batch] = time_ps
-    return Table({key: sorted(times.items()) for key, times in rows.items()})
+    return Table({key: _rising(times) for key, times in rows.items()})
+
+
+def _rising(times: Mapping[int, float]) -> list[tuple[int, float]]:
+    """By micro-batch, none above that of a larger one."""
+    batches = sorted(times)
+    least = list(accumulate((times[batch] for batch in reversed(batches)), min))
+    return list(zip(batches, reversed(least), strict=True))
 
 
 def _row(row: Mapping[str, str | None], at: str) -> tuple[Key, int, float]:

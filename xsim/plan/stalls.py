@@ -1,7 +1,9 @@
-"""Ranks that stand still for a while: garbage is collected, a disk or a process of the host is slow.
+"""What holds ranks up before an action: stalls of their own, and samples of the iteration that are not there yet.
 
-A stall falls into an action and delays its beginning: the rank has not begun, and its group begins with its slowest, as
-it always does. It is work of the rank's own, of the kind ``stall``: nobody else is waited for.
+Ranks stand still when garbage is collected, or a disk or a process of the host is slow. A stall falls into an action
+and delays its beginning: the rank has not begun, and its group begins with its slowest, as it always does. It is work
+of the rank's own, of the kind ``stall``: nobody else is waited for. So is the time in which its samples are loaded, of
+the kind ``data_loading``.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from itertools import accumulate
 from xsim.plan.draw import Stall
 from xsim.plan.workload import UPDATE, Action, Body, Collect, Compute, Program, Workload
 
-__all__ = ["stalled"]
+__all__ = ["loading", "stalled"]
 
-STALL = "stall"
+LOADING, STALL = "data_loading", "stall"
 
 
 def stalled(workload: Workload, stalls: Callable[[int], Iterator[Stall]]) -> Workload:
@@ -29,6 +31,21 @@ def stalled(workload: Workload, stalls: Callable[[int], Iterator[Stall]]) -> Wor
     return replace(workload, programs=programs)
 
 
+def loading(workload: Workload, for_ps: int) -> Workload:
+    """``workload``, whose samples come so long after its beginning: who begins without waiting for others waits."""
+    if not for_ps:
+        return workload
+    fed = {(move.target, move.kind, move.target_chunk) for move in workload.moves}
+    programs = list(workload.programs)
+    for index, program in enumerate(programs):
+        first = program.actions[0]
+        if (index, first.carries, first.chunk) not in fed:
+            times_ps = (for_ps,) * len(program.devices.ranks)
+            own = {**program.own, first: _delayed(program.body(first), LOADING, times_ps)}
+            programs[index] = replace(program, own=own)
+    return replace(workload, programs=tuple(programs))
+
+
 def _stalled(program: Program, stalls: Callable[[int], Iterator[Stall]]) -> Program:
     ranks = program.devices.ranks
     actions = (*program.actions, UPDATE)
@@ -38,7 +55,7 @@ def _stalled(program: Program, stalls: Callable[[int], Iterator[Stall]]) -> Prog
             found.setdefault(action, [0] * len(ranks))[position] += for_ps
     if not found:
         return program
-    own = {action: _delayed(program.body(action), tuple(times)) for action, times in found.items()}
+    own = {action: _delayed(program.body(action), STALL, tuple(times)) for action, times in found.items()}
     return replace(program, own={**program.own, **own})
 
 
@@ -65,6 +82,6 @@ def _computes_ps(body: Body, position: int) -> int:
     return sum(step.durations_ps[position] for step in steps if isinstance(step, Compute))
 
 
-def _delayed(body: Body, times_ps: tuple[int, ...]) -> Body:
-    """``body`` after these stalls of its ranks."""
-    return Body((Compute(STALL, times_ps), *body.steps))
+def _delayed(body: Body, kind: str, times_ps: tuple[int, ...]) -> Body:
+    """``body`` after what holds up each of its ranks for so long."""
+    return Body((Compute(kind, times_ps), *body.steps))

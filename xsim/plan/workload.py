@@ -71,8 +71,8 @@ class Compute:
     """Work on the devices themselves.
 
     Attributes:
-        kind: Operator kind: ``attention mlp layernorm embedding head optimizer``, or ``stall``, in which a rank stands
-            still for reasons of its own.
+        kind: Operator kind: ``attention mlp layernorm embedding head optimizer``, or what holds a rank up: ``stall``,
+            ``data_loading``.
         durations_ps: Per rank of the group, in its order. The group goes on when the slowest has ended.
     """
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xsim.errors import SpecError
-from xsim.spec.checks import at_least
+from xsim.spec.checks import at_least, not_negative, plausible
 from xsim.spec.cluster import ClusterSpec
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage, with_ends
 from xsim.spec.model import ModelSpec
 from xsim.spec.shares import share_cuts
+from xsim.units import PS_PER_S
 
 __all__ = ["DTYPE_BYTES", "Scenario", "check_deployment"]
 
@@ -35,6 +36,12 @@ class Scenario:
             kernel for each step of a softmax in fp32 (megatron/core/tensor_parallel/cross_entropy.py of
             https://github.com/NVIDIA/Megatron-LM).
         gradient_dtype: In which gradients of weights are added up and synchronised; absent: as ``precision``.
+        launch_ps: What the host takes to launch one kernel or collective, 0 with CUDA graphs; a device waits for its
+            host where that is longer than its own work (``xsim.plan.dispatch`` has figures of eager PyTorch).
+        framework_bytes: What each device gives to the framework: contexts, kernels, libraries' own buffers.
+        fragmentation: Part of what the framework has taken for tensors that lies unusable between them.
+        contention: Part of a device's processors that a collective takes from the product beside it, with
+            ``tp_overlap`` of the deployment (``xsim.plan.beside`` has figures).
     """
 
     cluster: ClusterSpec
@@ -46,9 +53,19 @@ class Scenario:
     attention: Literal["flash", "unfused"] = "flash"
     loss: Literal["fused", "unfused"] = "fused"
     gradient_dtype: Literal["fp32", "fp16", "bf16"] | None = None
+    launch_ps: int = 0
+    framework_bytes: int = 0
+    fragmentation: float = 0.0
+    contention: float = 0.0
 
     def __post_init__(self) -> None:
         at_least(self, "batch", 1)
+        not_negative(self, "launch_ps")
+        plausible(self, "launch_ps", 0, PS_PER_S, "0 s and 1 s")
+        not_negative(self, "framework_bytes")
+        for name in ("fragmentation", "contention"):
+            if not 0 <= getattr(self, name) < 1:
+                raise SpecError(name, getattr(self, name), "a part of the whole lies in [0, 1)", "write 0.1 for 10 %")
         for name, offered in (
             ("precision", DTYPE_BYTES),
             ("optimizer", OPTIMIZERS),

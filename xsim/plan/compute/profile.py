@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from xsim.errors import SpecError
 from xsim.plan.compute.roofline import Roofline
 from xsim.plan.contracts import Pass
-from xsim.plan.operator import Exchange, Place, ShardedOperator
-from xsim.plan.profile import PARTS, Reading, parse_table
+from xsim.plan.operator import Place, ShardedOperator
+from xsim.plan.profile import BLOCKS, PARTS, Reading, parse_table
 from xsim.spec.cluster import DeviceSpec
 
 __all__ = ["Profile"]
 
 UNMEASURED = "not measured: the roofline"
 UNEVEN = "measured on even parts, and taken in proportion"
-LEAST_PART = 0.1  # of a measured layer that is left for its operators, whatever its collectives are thought to take
 
 Read = tuple[float, str]  # picoseconds, and a doubt
 
@@ -33,8 +32,8 @@ class Profile:
         path: Of a table in CSV or Parquet, or of a file or folder of Metis, Sailor, Aceso or AICB. The commands read
             it into ``text``, so that a run is known by what it holds.
         text: What it holds, as CSV (``xsim.plan.profile``).
-        collectives: ``inside``: times of layers hold the collectives of tensor parallelism, which are simulated
-            besides: what a ring takes at the full rate of the devices' ports is taken off. ``apart``: they do not.
+        collectives: ``inside``: times of layers, and of their blocks, hold the collectives of tensor parallelism. They
+            are simulated, and what each takes alone is taken off the operators. ``apart``: they do not.
     """
 
     path: str = ""
@@ -54,6 +53,12 @@ class Profile:
         """What is to be said against a time; empty if it was measured, or lies between such."""
         return self._read(device, operator, pass_)[1]
 
+    def holds(self, device: DeviceSpec, place: Place) -> bool:
+        """Whether collectives are in the times of these layers: they were measured whole, by several ranks."""
+        if self.collectives == "apart" or not self.text or place.tp == 1:
+            return False
+        return parse_table(self.text).has(device.name, (*place.layers, *BLOCKS), place.tp)
+
     def _read(self, device: DeviceSpec, operator: ShardedOperator, pass_: Pass) -> Read:
         own = Roofline().time_ps(device, operator, pass_)
         place = operator.place
@@ -66,16 +71,8 @@ class Profile:
             for name in passes:
                 found = _sum([table.read(device.name, each, name, place) for each in names])
                 if found is not None:
-                    apart = self._apart(device, place, name, found) if whole is place.whole else found
-                    return self._part(device, own, apart, whole, name, place)
+                    return self._part(device, own, found, whole, name, place)
         return own, UNMEASURED
-
-    def _apart(self, device: DeviceSpec, place: Place, name: str, found: Reading) -> Reading:
-        """The time of layers without their collectives."""
-        if self.collectives == "apart":
-            return found
-        left = found.time_ps - self._inside_ps(device, place, name)
-        return Reading(max(left, LEAST_PART * found.time_ps), found.doubt)
 
     def _part(
         self,
@@ -90,32 +87,16 @@ class Profile:
         total = sum(Roofline().time_ps(device, each, pass_) for each in whole for pass_ in PARTS[name])
         return place.share * found.time_ps * own_ps / total, found.doubt or (UNEVEN if place.share != 1 else "")
 
-    def _inside_ps(self, device: DeviceSpec, place: Place, name: str) -> float:
-        """What rings of the layer's exchanges take in a pass."""
-        port = device.scale_up or device.pcie
-        sent = sum(_ring_bytes(each, name, place) for each in place.exchanges)
-        return sent / port.bandwidth_bytes_per_s * 1e12
-
 
 def _scopes(operator: ShardedOperator, place: Place) -> Iterator[tuple[Sequence[str], Sequence[ShardedOperator]]]:
     """What rows may tell an operator's time, the nearest first: their names, and the operators that share them."""
     yield (operator.name,), (operator,)
     last = next((at for at, each in enumerate(place.whole) if each.name == "attention_residual"), None)
     if last is not None:
-        for name, block in (("attention_block", place.whole[: last + 1]), ("mlp_block", place.whole[last + 1 :])):
+        for name, block in zip(BLOCKS, (place.whole[: last + 1], place.whole[last + 1 :]), strict=True):
             if operator in block:
                 yield (name,), block
     yield place.layers, place.whole
-
-
-def _ring_bytes(exchange: Exchange, name: str, place: Place) -> float:
-    kinds = []
-    if "forward" in PARTS[name]:
-        kinds.append(exchange.forward)
-    if "input_gradient" in PARTS[name]:
-        kinds.append(exchange.backward)
-    rounds = sum(2 if kind == "all_reduce" else 1 for kind in kinds if kind is not None)
-    return rounds * (place.tp - 1) / place.tp * exchange.cuts[-1] * place.element_bytes
 
 
 def _sum(readings: Sequence[Reading | None]) -> Reading | None:

@@ -9,7 +9,7 @@ from xsim.plan.carry import carried
 from xsim.plan.compute.profile import Profile
 from xsim.plan.compute.roofline import Roofline
 from xsim.plan.contracts import Pass
-from xsim.plan.operator import ShardedOperator
+from xsim.plan.operator import Place, ShardedOperator
 from xsim.spec.cluster import DeviceSpec
 from xsim.spec.codec import from_plain
 
@@ -64,6 +64,10 @@ class Scaled:
         error = COMPUTING_ERROR if operator.bound in {"matmul", "attention"} else MOVING_ERROR
         told = f"carried from {source.name}, {error:.0%} off on average"
         return f"{told}; there {found}" if found else told
+
+    def holds(self, device: DeviceSpec, place: Place) -> bool:
+        """Whether collectives are in the times of these layers, and carried with them."""
+        return self._profile().holds(self._source(), place)
 
     def _source(self) -> DeviceSpec:
         return _of_library(self.device)

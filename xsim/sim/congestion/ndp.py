@@ -20,8 +20,9 @@ class Ndp:
     A transfer begins with a window of packets that nobody has asked for. Queues of switches are short: a packet that
     finds no room is cut to its header, which overtakes all data, and the receiver has its sender send it again. So
     nothing is lost and nobody is paused. Acknowledgements and calls overtake data, too, and each counts as much as an
-    acknowledgement. It is meant for ``network.routing=spray``: where a hash puts two flows on one path, half of what
-    comes there is cut. With
+    acknowledgement. Queues of headers have no bound, where the switches of the paper return to its sender what they
+    have no room for; senders that go back so soon that headers pile up are an error. It is meant for
+    ``network.routing=spray``: where a hash puts two flows on one path, half of what comes there is cut. With
     ``flow_control=credit`` nothing comes without room, so that nothing is cut, and receivers pace their senders.
 
     Attributes:

@@ -15,7 +15,7 @@ from numba.misc import appdirs
 
 from xsim.sim.kernels.turn import in_turn
 
-__all__ = ["disk_copies", "kernel", "part", "rare_kernel"]
+__all__ = ["as_value", "disk_copies", "kernel", "part", "rare_kernel"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,6 +50,13 @@ def _compiled(function: Callable[P, T], **more: bool) -> Callable[P, T]:
     options |= {"_nrt": False, "no_cfunc_wrapper": True}
     with disk_copies():
         return cast(Callable[P, T], in_turn(numba.njit(**(options | more))(function)))
+
+
+def as_value(function: Callable[..., Any], signature: Any) -> Any:
+    """``function`` as a value of the one type of its signature: a kernel that is given it is compiled once for all."""
+    options: Any = {"cache": True, "error_model": "numpy", "_nrt": False}
+    with disk_copies():
+        return numba.cfunc(signature, **options)(function)
 
 
 @contextmanager

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import numba
 from numba import types
 
-from xsim.sim.kernels.jit import disk_copies
+from xsim.sim.kernels.jit import as_value
 from xsim.sim.kernels.packet_control import Law
 
 __all__ = ["compiled"]
@@ -22,6 +21,4 @@ _SIGNATURE = types.void(
 @cache
 def compiled(law: Law) -> Any:
     """The law, a plain function, as a value of one type whatever it is: so the kernel is compiled once for all laws."""
-    options: Any = {"cache": True, "error_model": "numpy", "_nrt": False}
-    with disk_copies():
-        return numba.cfunc(_SIGNATURE, **options)(law)
+    return as_value(law, _SIGNATURE)

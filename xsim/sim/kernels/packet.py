@@ -77,6 +77,7 @@ from xsim.sim.kernels.packet_columns import (
     SLOTS,
     START,
     STATE,
+    STIR,
     TIME,
     TIMER,
     TURN,
@@ -88,7 +89,7 @@ from xsim.sim.kernels.packet_columns import (
 )
 from xsim.sim.kernels.packet_control import Law, advise
 from xsim.sim.kernels.packet_credit import give_back
-from xsim.sim.kernels.packet_crowd import stir
+from xsim.sim.kernels.packet_crowd import Crowd
 from xsim.sim.kernels.packet_flow import begin, release
 from xsim.sim.kernels.packet_host import acknowledge, receive, retry
 from xsim.sim.kernels.packet_lane import lane_of, others_wait, port_of
@@ -108,6 +109,7 @@ PATIENCE = 1 << 12  # alarms in a row, before anybody asks whether anything else
 @kernel
 def run(
     law: Law,
+    crowd: Crowd,
     until: int,
     rows: Ints,
     links: Ints,
@@ -183,7 +185,7 @@ def run(
             elif kind == START:
                 new, stirred = not flows[subject, IN_TURN], subject
                 waiting = begin(
-                    subject, rows, links, flows, arrived, route, turns, members, ended, log, wheel, heap, sim
+                    crowd, subject, rows, links, flows, arrived, route, turns, members, ended, log, wheel, heap, sim
                 )
                 if new and waiting >= 0 and sim[CONTROLLED] and not flows[subject, INSIDE]:
                     event = BEGIN
@@ -208,10 +210,12 @@ def run(
         if stirred >= 0:
             link = route[flows[stirred, WAY]]
             if link >= 0 and links[link, SLOTS] > 0:
-                stir(stirred, link, links, flows, turns)
+                crowd(STIR, stirred, link, links, flows, turns, sim)
         if waiting >= 0:  # something has changed for what waits there: it sends now if it can, or when the port is free
             if not busy(waiting, links, sim):
-                serve(waiting, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
+                serve(
+                    crowd, waiting, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim
+                )
             elif (
                 links[waiting, HEAD] >= 0
                 or links[waiting, FLOWS_HERE] > 0

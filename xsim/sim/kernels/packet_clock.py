@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.sim.kernels.bits import trailing_zeros
-from xsim.sim.kernels.jit import kernel, part
+from xsim.sim.kernels.jit import kernel, part, rare_kernel
 from xsim.sim.kernels.packet_columns import (
     BUCKET_MASK,
     BUCKETS,
@@ -209,7 +209,7 @@ def _sort(size: int, bucket: Ints) -> None:
         gap //= 3
 
 
-@part
+@rare_kernel
 def _push(row: int, at: int, number: int, heap: Ints, sim: Ints) -> None:
     """Add an event to the heap."""
     place = sim[HEAPED]

@@ -70,6 +70,9 @@ NO_CALL, ONE_CALL, NEXT_CALL = range(3)
 BLOCK, BLOCK_COLUMNS = 64, 3
 PRESENT, QUIET, WAKES = range(BLOCK_COLUMNS)
 LATEST = 1 << 62
+# What becomes of a crowd, or is asked of it: a flow joins; the list of a port becomes a crowd, or a plain list again;
+# something has happened to a flow, or it has sent; which flow sends next, and when one may that waits for its rate.
+JOIN, GATHER, DISPERSE, STIR, CHOOSE, SENT, LOOK_AGAIN = range(7)
 
 # Of a place in ``route``: the same hop on the FIRST of COUNT ways, APART places from one to the next, which have
 # all links up to here in common. At the first: LATELY, which of them was taken last.

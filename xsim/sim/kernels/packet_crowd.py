@@ -6,25 +6,37 @@ how many flows stand there; from when on one of them may send, by all that is kn
 those that have bytes may, by its rate alone (``WAKES``). A flow to which anything happens *stirs* its blocks: nothing
 is known of them until they are looked at again. So the cost of a turn is that of a few blocks, and a sum over the
 largest.
+
+The kernel is given all of that as one function, ``Crowd``: what few simulations need is compiled only for them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import part, rare_kernel
+from xsim.sim.kernels.jit import as_value, part
 from xsim.sim.kernels.packet_columns import (
     ACKED,
     ALLOWED,
     AVAILABLE,
     BLOCK,
     BLOCK_COLUMNS,
+    CHOOSE,
+    DISPERSE,
     FINISHED,
     FLOWS_AT,
     FLOWS_HERE,
+    GATHER,
     IN_TURN,
+    JOIN,
     LATEST,
+    LOOK_AGAIN,
     NEXT_BYTE,
     NOW,
     PAUSED,
@@ -34,17 +46,58 @@ from xsim.sim.kernels.packet_columns import (
     QUIET,
     RESEND,
     ROOM,
+    SENT,
     SERVED,
     SLOTS,
     STATE,
+    STIR,
     WAKES,
     WINDOW,
 )
 
-__all__ = ["close_up", "enter", "gather", "may_go", "next_of_many", "stir", "wakes_of_many"]
+__all__ = ["Crowd", "compiled_crowd", "may_go", "no_crowd"]
 
 Ints = NDArray[np.int64]
+Crowd = Callable[[int, int, int, Ints, Ints, Ints, Ints], int]
 GAPS = 2 * BLOCK  # so many, beside as many as there are flows, are borne
+_TABLE = types.int64[:, ::1]
+_SIGNATURE = types.int64(types.int64, types.int64, types.int64, _TABLE, _TABLE, types.int64[::1], types.int64[::1])
+
+
+@cache
+def compiled_crowd() -> Any:
+    """What ``run`` needs where flows may become a crowd."""
+    return as_value(_crowd, _SIGNATURE)
+
+
+@cache
+def no_crowd() -> Any:
+    """The same where they are too few for one."""
+    return as_value(_nobody, _SIGNATURE)
+
+
+def _nobody(_event: int, _flow: int, _link: int, _links: Ints, _flows: Ints, _turns: Ints, _sim: Ints) -> int:
+    """It is never called."""
+    return -1
+
+
+def _crowd(event: int, flow: int, link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> int:
+    """At this port ``event``; the flow of ``CHOOSE``, the instant of ``LOOK_AGAIN``, else nothing of use."""
+    if event == CHOOSE:
+        return _next_of_many(link, links, flows, turns, sim)
+    if event == LOOK_AGAIN:
+        return _wakes_of_many(link, links, flows, turns, sim)
+    if event == DISPERSE:
+        _close_up(link, links, turns)
+    elif event == GATHER or (event == JOIN and links[link, SLOTS] == links[link, ROOM]):
+        _gather(link, links, flows, turns)
+    if event == JOIN:
+        _enter(flow, link, links, flows, turns)
+    elif event == SENT:
+        links[link, SERVED] = _place_of(flows[flow, IN_TURN] - 1, link, links, turns)
+    if event >= STIR:
+        _stir(flow, link, links, flows, turns)
+    return -1
 
 
 @part
@@ -70,8 +123,8 @@ def _large(link: int, slot: int, links: Ints) -> int:
     return int(links[link, FLOWS_AT] + links[link, ROOM] + blocks * BLOCK_COLUMNS)
 
 
-@rare_kernel
-def enter(flow: int, link: int, links: Ints, flows: Ints, turns: Ints) -> None:
+@part
+def _enter(flow: int, link: int, links: Ints, flows: Ints, turns: Ints) -> None:
     """The flow takes the next slot."""
     slot = links[link, SLOTS]
     block, large = _block(link, slot, links), _large(link, slot, links)
@@ -86,18 +139,18 @@ def enter(flow: int, link: int, links: Ints, flows: Ints, turns: Ints) -> None:
     links[link, SLOTS] = slot + 1
 
 
-@rare_kernel
-def gather(link: int, links: Ints, flows: Ints, turns: Ints) -> None:
+@part
+def _gather(link: int, links: Ints, flows: Ints, turns: Ints) -> None:
     """The list becomes a crowd, or one without gaps."""
     first, slots = links[link, FLOWS_AT], max(links[link, SLOTS], links[link, FLOWS_HERE])
     links[link, SLOTS] = 0
     for slot in range(slots):
         if turns[first + slot] >= 0:
-            enter(turns[first + slot], link, links, flows, turns)
+            _enter(turns[first + slot], link, links, flows, turns)
 
 
-@rare_kernel
-def close_up(link: int, links: Ints, turns: Ints) -> None:
+@part
+def _close_up(link: int, links: Ints, turns: Ints) -> None:
     """The crowd becomes a plain list again."""
     first, kept = links[link, FLOWS_AT], 0
     for slot in range(links[link, SLOTS]):
@@ -107,8 +160,8 @@ def close_up(link: int, links: Ints, turns: Ints) -> None:
     links[link, SLOTS] = 0
 
 
-@rare_kernel
-def stir(flow: int, link: int, links: Ints, flows: Ints, turns: Ints) -> None:
+@part
+def _stir(flow: int, link: int, links: Ints, flows: Ints, turns: Ints) -> None:
     """Something has happened to the flow."""
     slot = flows[flow, IN_TURN] - 1
     if 0 <= slot < links[link, SLOTS] and turns[links[link, FLOWS_AT] + slot] == flow:
@@ -116,26 +169,27 @@ def stir(flow: int, link: int, links: Ints, flows: Ints, turns: Ints) -> None:
         turns[block + QUIET] = turns[block + WAKES] = turns[large + QUIET] = turns[large + WAKES] = 0
 
 
-@rare_kernel
-def next_of_many(link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> tuple[int, int]:
-    """As ``next_in_turn``."""
+@part
+def _next_of_many(link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> int:
+    """The flow that sends next, -1 if none may; as ``next_in_turn`` has it."""
     if links[link, SLOTS] > 2 * links[link, FLOWS_HERE] + GAPS:
-        gather(link, links, flows, turns)
+        _gather(link, links, flows, turns)
     slots = links[link, SLOTS]
     start = _slot_of((links[link, SERVED] + 1) % links[link, FLOWS_HERE], link, links, turns)
-    found, leaving = _search(link, start, slots, links, flows, turns, sim)
-    if found < 0:
-        found, others = _search(link, 0, start, links, flows, turns, sim)
-        leaving = min(leaving, others)
+    begin, end, found, leaving = start, slots, -1, slots
+    for _ in range(2):
+        found, finished = _search(link, begin, end, links, flows, turns, sim)
+        leaving = min(leaving, finished)
+        if found >= 0:
+            break
+        begin, end = 0, start
     if leaving < slots:
         _let_go(link, leaving, links, flows, turns, sim)
-    if found < 0:
-        return -1, -1
-    return int(turns[links[link, FLOWS_AT] + found]), _place_of(found, link, links, turns)
+    return int(turns[links[link, FLOWS_AT] + found]) if found >= 0 else -1
 
 
-@rare_kernel
-def wakes_of_many(link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> int:
+@part
+def _wakes_of_many(link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> int:
     """When the first of the flows with bytes left may send by its rate, of those that may not yet."""
     now, slots, first, found = sim[NOW], links[link, SLOTS], links[link, FLOWS_AT], LATEST
     for begin in range(0, slots, BLOCK * BLOCK):
@@ -156,7 +210,7 @@ def wakes_of_many(link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -
     return int(found)
 
 
-@rare_kernel
+@part
 def _slot_of(place: int, link: int, links: Ints, turns: Ints) -> int:
     slot, left = 0, place
     large = _large(link, 0, links)
@@ -174,7 +228,7 @@ def _slot_of(place: int, link: int, links: Ints, turns: Ints) -> int:
     return slot
 
 
-@rare_kernel
+@part
 def _place_of(slot: int, link: int, links: Ints, turns: Ints) -> int:
     found, first = 0, links[link, FLOWS_AT]
     large = slot // (BLOCK * BLOCK) * BLOCK * BLOCK
@@ -187,7 +241,7 @@ def _place_of(slot: int, link: int, links: Ints, turns: Ints) -> int:
     return found
 
 
-@rare_kernel
+@part
 def _search(link: int, begin: int, end: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> tuple[int, int]:
     """The first slot of ``begin`` .. ``end`` whose flow may send, else -1; and of the first that had finished.
 
@@ -223,7 +277,7 @@ def _search(link: int, begin: int, end: int, links: Ints, flows: Ints, turns: In
     return -1, leaving
 
 
-@rare_kernel
+@part
 def _quiet(link: int, slot: int, links: Ints, turns: Ints) -> int:
     """Of the block of blocks about the slot, what is known of all of its blocks."""
     found, begin = LATEST, slot // (BLOCK * BLOCK) * BLOCK * BLOCK
@@ -232,7 +286,7 @@ def _quiet(link: int, slot: int, links: Ints, turns: Ints) -> int:
     return int(found)
 
 
-@rare_kernel
+@part
 def _let_go(link: int, leaving: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> None:
     """The finished flows from slot ``leaving`` on leave, too; they are in blocks of which nothing is known."""
     slots, first, slot = links[link, SLOTS], links[link, FLOWS_AT], leaving

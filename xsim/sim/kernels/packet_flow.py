@@ -31,8 +31,10 @@ from xsim.sim.kernels.packet_columns import (
     FLOWS_HERE,
     FOLLOWERS,
     FOLLOWERS_END,
+    GATHER,
     IN_TURN,
     INSIDE,
+    JOIN,
     KIND,
     LOGGED,
     NOW,
@@ -42,7 +44,6 @@ from xsim.sim.kernels.packet_columns import (
     RATE,
     READY_AT,
     RECEIVER_END,
-    ROOM,
     ROUNDS,
     SELECTIVE,
     SENDER_END,
@@ -55,7 +56,7 @@ from xsim.sim.kernels.packet_columns import (
     WAITING,
     WAY,
 )
-from xsim.sim.kernels.packet_crowd import enter, gather
+from xsim.sim.kernels.packet_crowd import Crowd
 from xsim.sim.kernels.packet_pull import begin_asking
 from xsim.sim.kernels.packet_reorder import begin_round
 
@@ -93,6 +94,7 @@ def _ready(flow: int, rows: Ints, flows: Ints, route: Ints, wheel: Ints, heap: I
 
 @part
 def begin(
+    crowd: Crowd,
     flow: int,
     rows: Ints,
     links: Ints,
@@ -124,13 +126,11 @@ def begin(
         flows[flow, IN_TURN], flows[flow, FLOW_RATE] = 1, links[link, RATE]
         links[link, FLOWS_HERE] += 1
         if links[link, SLOTS] > 0:
-            if links[link, SLOTS] == links[link, ROOM]:
-                gather(link, links, flows, turns)
-            enter(flow, link, links, flows, turns)
+            crowd(JOIN, flow, link, links, flows, turns, sim)
         else:
             turns[links[link, FLOWS_AT] + links[link, FLOWS_HERE] - 1] = flow
-            if links[link, FLOWS_HERE] > 2 * sim[FEW] and sim[CLASSES] == 0:
-                gather(link, links, flows, turns)
+            if links[link, FLOWS_HERE] // 2 > sim[FEW] and sim[CLASSES] == 0:
+                crowd(GATHER, -1, link, links, flows, turns, sim)
     return int(link)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.sim.kernels.jit import part
+from xsim.sim.kernels.jit import part, rare_kernel
 from xsim.sim.kernels.packet_clock import new_row, recycle, schedule_numbered
 from xsim.sim.kernels.packet_columns import (
     ACK_SIZE,
@@ -196,7 +196,7 @@ def depart(lane: int, size: int, links: Ints, switches: Ints, sim: Ints) -> None
     links[lane, TAKEN] -= size
 
 
-@part
+@rare_kernel
 def signal(kind: int, lane: int, rows: Ints, links: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
     """Tell the transmitter of ``lane`` to pause or to resume, by a frame ahead of all others the other way."""
     row, back = new_row(rows, sim), links[lane, BACK]

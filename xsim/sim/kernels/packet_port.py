@@ -48,6 +48,7 @@ from xsim.sim.kernels.packet_columns import (
     RETRY_TIME,
     SCALE,
     SELECTIVE,
+    SENT,
     SENT_AT,
     SERVED,
     SIZE,
@@ -60,7 +61,7 @@ from xsim.sim.kernels.packet_columns import (
 )
 from xsim.sim.kernels.packet_control import expect_reply
 from xsim.sim.kernels.packet_credit import give_back, may_send
-from xsim.sim.kernels.packet_crowd import stir
+from xsim.sim.kernels.packet_crowd import Crowd
 from xsim.sim.kernels.packet_lane import flow_of_lanes, lane_of, next_lane
 from xsim.sim.kernels.packet_link import (
     admit,
@@ -130,6 +131,7 @@ def forward(
 
 @part
 def serve(
+    crowd: Crowd,
     link: int,
     rows: Ints,
     links: Ints,
@@ -145,75 +147,56 @@ def serve(
     sim: Ints,
 ) -> None:
     """Let an idle port send: pause frames first, then its queue, then its flows in turn."""
-    row = links[link, URGENT]
+    row, lane, flow = links[link, URGENT], link, -1
     if row >= 0:
         links[link, URGENT] = rows[row, NEXT]
-        transmit(row, link, rows, links, wheel, heap, sim)
-        return
-    if sim[CLASSES]:
-        _serve_lanes(link, rows, links, chances, switches, flows, seen, arrived, route, turns, wheel, heap, sim)
-        return
-    row = links[link, HEAD]
-    if row >= 0 and links[link, PAUSED] == 0:
-        if not may_send(rows[row, SIZE], link, rows, links, wheel, heap, sim):
+    elif sim[CLASSES]:
+        lane = next_lane(link, rows, links, wheel, heap, sim)
+        if lane < 0 and links[link, FLOWS_HERE] > 0:
+            flow = _next_of_lanes(link, rows, links, flows, turns, wheel, heap, sim)
+    elif links[link, HEAD] >= 0 and links[link, PAUSED] == 0:
+        if not may_send(rows[links[link, HEAD], SIZE], link, rows, links, wheel, heap, sim):
             return
-        links[link, HEAD] = rows[row, NEXT]
-        links[link, BACKLOG] -= rows[row, SIZE]
-        if route[rows[row, HOP]] != link:
-            _leave(row, link, link, rows, links, chances, switches, seen, route, wheel, heap, sim)
-        transmit(row, link, rows, links, wheel, heap, sim)
     elif links[link, FLOWS_HERE] > 0:
-        flow, place = next_in_turn(link, links, flows, turns, sim)
+        lane = -1
+        flow, place = next_in_turn(crowd, link, links, flows, turns, sim)
         if flow >= 0:
-            again = flows[flow, RESEND] if sim[QUEUE] else -1
-            first = rows[again, NUMBER] if again >= 0 else flows[flow, NEXT_BYTE]
-            payload = min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - first)
-            if may_send(payload + flows[flow, OVERHEAD], link, rows, links, wheel, heap, sim):
-                links[link, SERVED] = place
-                _send(flow, first, payload, link, rows, links, flows, seen, arrived, wheel, heap, sim)
-                if links[link, SLOTS] > 0:
-                    stir(flow, link, links, flows, turns)
-        else:
-            sleep(link, rows, links, flows, turns, wheel, heap, sim)
-
-
-@rare_kernel
-def _serve_lanes(
-    link: int,
-    rows: Ints,
-    links: Ints,
-    chances: Floats,
-    switches: Ints,
-    flows: Ints,
-    seen: Ints,
-    arrived: Ints,
-    route: Ints,
-    turns: Ints,
-    wheel: Ints,
-    heap: Ints,
-    sim: Ints,
-) -> None:
-    """The same where there are several classes, and none of them is cut."""
-    lane = next_lane(link, rows, links, wheel, heap, sim)
-    if lane >= 0:
+            size = min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - _first(flow, rows, flows, sim))
+            if not may_send(size + flows[flow, OVERHEAD], link, rows, links, wheel, heap, sim):
+                return
+            links[link, SERVED] = place
+    else:
+        return
+    if flow >= 0:
+        row = _packet_of(flow, rows, flows, seen, arrived, wheel, heap, sim)
+    elif row < 0 and lane >= 0:
         row = links[lane, HEAD]
         links[lane, HEAD] = rows[row, NEXT]
         links[lane, BACKLOG] -= rows[row, SIZE]
         if route[rows[row, HOP]] != link:
             _leave(row, lane, link, rows, links, chances, switches, seen, route, wheel, heap, sim)
-        transmit(row, link, rows, links, wheel, heap, sim)
-    elif links[link, FLOWS_HERE] > 0:
-        place, leaving = flow_of_lanes(link, rows, links, flows, turns, wheel, heap, sim)
-        place = let_go(link, place, leaving, links, flows, turns)
-        if place < 0:
-            sleep(link, rows, links, flows, turns, wheel, heap, sim)
-            return
-        flow = turns[links[link, FLOWS_AT] + place]
-        lane = link + (flows[flow, LANE] >> LANE_AT) * sim[LINKS]
-        links[lane if sim[STRICT] else link, SERVED] = place
-        first = flows[flow, NEXT_BYTE]
-        payload = min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - first)
-        _send(flow, first, payload, link, rows, links, flows, seen, arrived, wheel, heap, sim)
+    elif row < 0:
+        if links[link, FLOWS_HERE] > 0:
+            sleep(crowd, link, rows, links, flows, turns, wheel, heap, sim)
+        return
+    transmit(row, link, rows, links, wheel, heap, sim)
+    if flow >= 0 and links[link, SLOTS] > 0:
+        crowd(SENT, flow, link, links, flows, turns, sim)
+
+
+@rare_kernel
+def _next_of_lanes(
+    link: int, rows: Ints, links: Ints, flows: Ints, turns: Ints, wheel: Ints, heap: Ints, sim: Ints
+) -> int:
+    """The flow that sends next where there are several classes, its credit taken; -1 if none may."""
+    place, leaving = flow_of_lanes(link, rows, links, flows, turns, wheel, heap, sim)
+    place = let_go(link, place, leaving, links, flows, turns)
+    if place < 0:
+        return -1
+    flow = turns[links[link, FLOWS_AT] + place]
+    lane = link + (flows[flow, LANE] >> LANE_AT) * sim[LINKS]
+    links[lane if sim[STRICT] else link, SERVED] = place
+    return int(flow)
 
 
 @part
@@ -253,21 +236,19 @@ def _leave(
 
 
 @part
-def _send(
-    flow: int,
-    first: int,
-    payload: int,
-    link: int,
-    rows: Ints,
-    links: Ints,
-    flows: Ints,
-    seen: Ints,
-    arrived: Ints,
-    wheel: Ints,
-    heap: Ints,
-    sim: Ints,
-) -> None:
-    """A packet of a flow, new or one that was cut on its way."""
+def _first(flow: int, rows: Ints, flows: Ints, sim: Ints) -> int:
+    """The first byte of what the flow sends next: new, or cut on its way."""
+    again = flows[flow, RESEND] if sim[QUEUE] else -1
+    return int(rows[again, NUMBER] if again >= 0 else flows[flow, NEXT_BYTE])
+
+
+@part
+def _packet_of(
+    flow: int, rows: Ints, flows: Ints, seen: Ints, arrived: Ints, wheel: Ints, heap: Ints, sim: Ints
+) -> int:
+    """The packet that the flow sends now, and when it may send again."""
+    first = _first(flow, rows, flows, sim)
+    payload = min(flows[flow, FULL_PAYLOAD], flows[flow, POSTED] - first)
     size = payload + flows[flow, OVERHEAD]
     row = take_back(flow, rows, flows) if sim[QUEUE] else -1
     if row < 0:
@@ -283,5 +264,5 @@ def _send(
         expect_reply(flow, rows, flows, wheel, heap, sim)
     if sim[RECORDED]:
         seen[row, SENT_AT], seen[row, HOPS_SEEN] = sim[NOW], 0
-    transmit(row, link, rows, links, wheel, heap, sim)
     flows[flow, AVAILABLE] = sim[NOW] + (size * 8 * sim[SCALE] - sim[BELOW]) // flows[flow, FLOW_RATE]
+    return int(row)

@@ -9,6 +9,8 @@ from xsim.sim.kernels.jit import part
 from xsim.sim.kernels.packet_clock import new_row, schedule
 from xsim.sim.kernels.packet_columns import (
     AVAILABLE,
+    CHOOSE,
+    DISPERSE,
     FEW,
     FINISHED,
     FLOW,
@@ -16,6 +18,7 @@ from xsim.sim.kernels.packet_columns import (
     FLOWS_HERE,
     KIND,
     LATEST,
+    LOOK_AGAIN,
     NEXT_BYTE,
     NOW,
     PAUSED,
@@ -26,7 +29,7 @@ from xsim.sim.kernels.packet_columns import (
     WAKE,
     WAKE_ROW,
 )
-from xsim.sim.kernels.packet_crowd import close_up, may_go, next_of_many, wakes_of_many
+from xsim.sim.kernels.packet_crowd import Crowd, may_go
 
 __all__ = ["let_go", "next_in_turn", "sleep"]
 
@@ -34,15 +37,15 @@ Ints = NDArray[np.int64]
 
 
 @part
-def next_in_turn(link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> tuple[int, int]:
-    """The next flow after the last one served that may send, and its place; -1 if none may.
+def next_in_turn(crowd: Crowd, link: int, links: Ints, flows: Ints, turns: Ints, sim: Ints) -> tuple[int, int]:
+    """The next flow after the last one served that may send, -1 if none may; and its place, unless it is in a crowd.
 
     Finished flows that the search comes by leave the list, with all finished ones behind the first of them.
     """
     if links[link, SLOTS] > 0:
         if links[link, FLOWS_HERE] > sim[FEW]:
-            return next_of_many(link, links, flows, turns, sim)
-        close_up(link, links, turns)
+            return crowd(CHOOSE, -1, link, links, flows, turns, sim), -1
+        crowd(DISPERSE, -1, link, links, flows, turns, sim)
     first, count = links[link, FLOWS_AT], links[link, FLOWS_HERE]
     paused, found, leaving = links[link, PAUSED] != 0, -1, count
     for step in range(1, count + 1):
@@ -76,13 +79,15 @@ def let_go(link: int, found: int, leaving: int, links: Ints, flows: Ints, turns:
 
 
 @part
-def sleep(link: int, rows: Ints, links: Ints, flows: Ints, turns: Ints, wheel: Ints, heap: Ints, sim: Ints) -> None:
+def sleep(
+    crowd: Crowd, link: int, rows: Ints, links: Ints, flows: Ints, turns: Ints, wheel: Ints, heap: Ints, sim: Ints
+) -> None:
     """Wake the port when the first of its flows may send by its rate, unless it is to wake already."""
     if links[link, WAKE_ROW] >= 0:
         return
     first, at = links[link, FLOWS_AT], LATEST
     if links[link, SLOTS] > 0:
-        at = wakes_of_many(link, links, flows, turns, sim)
+        at = crowd(LOOK_AGAIN, -1, link, links, flows, turns, sim)
     else:
         for place in range(links[link, FLOWS_HERE]):
             flow = turns[first + place]

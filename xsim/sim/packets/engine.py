@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from xsim.errors import SpecError
 from xsim.sim.kernels import packet_columns as k
 from xsim.sim.packets.lanes import lanes_of, ports_of
 from xsim.sim.packets.settings import Settings
@@ -17,6 +18,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 MARGIN = 16  # rows that an event may take, beside one per flow that it starts
 LOG = 4096  # durations that find room in the log
+STORM, AT_EASE = 16, 1 << 20  # packets under way of each that may be sent unasked, beside so many
 FEW = 64  # flows at one port that are looked at one after another
 
 
@@ -49,10 +51,11 @@ class Engine:
     ) -> None:
         from xsim.sim.kernels.laws import compiled  # numba loads with the first simulation
         from xsim.sim.kernels.packet import run
+        from xsim.sim.kernels.packet_crowd import no_crowd
 
         control = settings.congestion
-        self._run, self._law = run, compiled(control.law or _idle)
-        self.control = control
+        self._run, self._law, self._crowd = run, compiled(control.law or _idle), no_crowd()
+        self.control, self._settings = control, settings
         self._knobs = np.array(control.knobs(10**12 // settings.tick_ps, settings.payload_bytes), dtype=np.float64)
         self.links, self.chances, self.switches = lanes_of(wires.links, settings), wires.chances, wires.switches
         self.flows, self.memory = flows, memory
@@ -84,6 +87,10 @@ class Engine:
 
     def followed(self) -> None:
         """Make room for what one event may cause, now that there are these flows."""
+        if self.links[:, k.ROOM].max(initial=0) // 2 > self.sim[k.FEW]:
+            from xsim.sim.kernels.packet_crowd import compiled_crowd
+
+            self._crowd = compiled_crowd()
         most = int((self.flows[:, k.FOLLOWERS_END] - self.flows[:, k.FOLLOWERS]).max(initial=0))
         self.sim[k.MARGIN] = margin = MARGIN + most
         self._grow(max(len(self.rows), 1024 + margin))
@@ -106,6 +113,7 @@ class Engine:
         while True:
             answer = self._run(
                 self._law,
+                self._crowd,
                 until,
                 self.rows,
                 self.links,
@@ -130,9 +138,27 @@ class Engine:
             if answer != k.GROW or len(self.log) < self.sim[k.LOGGED] + self.sim[k.MARGIN]:
                 return answer
             if self.sim[k.ROWS_LEFT] < self.sim[k.MARGIN]:
+                self._check_calm()
                 self._grow(len(self.rows) * 3 // 2)
             if self.heap.shape[1] < self.sim[k.HEAPED] + self.sim[k.MARGIN]:
                 self.heap = _wider(self.heap, 2 * self.heap.shape[1])
+
+    def _check_calm(self) -> None:
+        """Refuse what senders that are asked send again and again before an answer can have come.
+
+        Nothing bounds the headers of what is cut: they wait ahead of all data, and each is answered by a header. Unless
+        senders go back, each of their packets is under way once.
+        """
+        if not self.control.asking or len(self.rows) < AT_EASE:
+            return
+        flows = self.flows
+        packets = -(-flows[:, k.BYTES_PER_ROUND] // np.maximum(1, flows[:, k.FULL_PAYLOAD]))
+        unasked = int(np.minimum(packets, flows[:, k.FIRST_PACKETS]).sum())
+        if len(self.rows) > AT_EASE + STORM * unasked and flows[:, k.GO_BACKS].any():
+            problem = f"{len(self.rows)} packets are under way, of {unasked} that may be sent unasked: senders go back"
+            problem += " before answers can have come through the queues"
+            fix = "choose a longer network.retry_ps, a larger queue_packets or fewer first_packets"
+            raise SpecError("network.retry_ps", self._settings.retry_ps, problem, fix)
 
     def next_tick(self) -> int:
         """When the next event comes; -1 if there is none."""

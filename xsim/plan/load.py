@@ -1,0 +1,180 @@
+"""What a device group has to hold, and what each of its ranks needs for it.
+
+Weights, gradients and optimizer states as in ZeRO (https://arxiv.org/abs/1910.02054 section 3.1: 16 bytes a parameter
+for Adam in 16 bits; section 5: sharding leaves each of N data-parallel ranks 4 + 12 / N of them, or 2 + 14 / N with the
+gradients, or 16 / N with the weights too; of these one bucket at a time is whole); activations by what each operator
+keeps for its backward pass, less what is dropped and computed again. Of unfused attention with dropout that is, per
+layer, the ``s b h (34 + 5 a s / h)`` of Korthikanti et al. (https://arxiv.org/abs/2205.05198 table 2); fused attention
+has 4 bytes per token and head in place of the score term, and without dropout there are no masks, ``2 s b h``; tensor
+and sequence parallelism divide it as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+
+from xsim.plan.activations import Activations, Part
+from xsim.plan.operators import layer_operators, like_layer
+from xsim.plan.optimizer import optimizer_state_bytes
+from xsim.plan.route import Order, scheduled
+from xsim.plan.shard import Shard
+from xsim.plan.workload import Action
+from xsim.plan.zero import kept_states
+from xsim.spec.deployment import DeploymentPlan, Recompute
+from xsim.spec.scenario import Scenario
+from xsim.spec.shares import share_cuts
+
+__all__ = ["Held", "Load", "RankMemory", "activations", "each_layer", "loads", "parts_of", "rank_memory"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankMemory:
+    """The peak need of one rank by cause.
+
+    Attributes:
+        activation_bytes: Kept for the backward passes of all micro-batches in flight.
+        workspace_bytes: What its widest operator reads and writes; with sequence parallelism products read what has
+            been gathered whole.
+        buffer_bytes: What it sends to and gets from neighbouring stages, a tensor each way; of sharded gradients the
+            largest bucket, which is whole before it is cut; of sharded weights the most that is whole at once for the
+            layers under way.
+        reserve_bytes: Of the framework, and what lies unusable between tensors.
+    """
+
+    weight_bytes: int
+    gradient_bytes: int
+    optimizer_bytes: int
+    activation_bytes: int
+    workspace_bytes: int
+    buffer_bytes: int = 0
+    reserve_bytes: int = 0
+
+    @property
+    def total_bytes(self) -> int:
+        """All of it."""
+        found: list[int] = [getattr(self, field.name) for field in fields(self)]
+        return sum(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a device group has to hold: all that its memory need depends on.
+
+    Attributes:
+        layers: Of each virtual stage, mirrored ones included.
+        actions: Of its schedule; they say how many micro-batches are in flight.
+        recompute: What is computed again instead of kept.
+        zero: What data-parallel ranks share out.
+        kept: With ``zero``, per rank the part of its parameters whose states it keeps.
+        bucket: Parameters of its largest gradient bucket, over ``tp``.
+        needed: Shared parameters of the stretch of layers that has most, over ``tp``.
+        neighbours: How many sides another stage is on, 0 to 2.
+    """
+
+    layers: tuple[Sequence[int], ...]
+    samples: int
+    tp: int
+    shares: tuple[float, ...]
+    sequence_parallel: bool
+    actions: tuple[Action, ...]
+    recompute: tuple[Recompute, ...] = ()
+    zero: int = 0
+    kept: tuple[Fraction, ...] = ()
+    bucket: int = 0
+    needed: int = 0
+    neighbours: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A device group and its load.
+
+    Attributes:
+        path: Where the deployment has it.
+        key: Equal loads have equal ones.
+    """
+
+    path: str
+    load: Load
+    key: tuple[object, ...]
+    ranks: tuple[int, ...]
+
+
+def rank_memory(scenario: Scenario, load: Load, index: int) -> RankMemory:
+    """The peak need of rank ``index`` of a group that holds ``load``."""
+    model, own, gradient = scenario.model, scenario.dtype_bytes, scenario.gradient_dtype_bytes
+    held = share_cuts(model.held_parameters(each_layer(load)), load.tp, load.shares)
+    parameters = held[index + 1] - held[index]
+    sharded = int(parameters * load.kept[index]) if load.zero else parameters
+    bucket = -(-load.bucket // load.tp) if load.zero >= 2 else 0
+    needed = -(-load.needed // load.tp) if load.zero >= 3 else 0
+    kept = activations(scenario, load, index)
+    need = RankMemory(
+        weight_bytes=(sharded if load.zero >= 3 else parameters) * own,
+        gradient_bytes=(sharded if load.zero >= 2 else parameters) * gradient,
+        optimizer_bytes=sharded * optimizer_state_bytes(scenario.optimizer, scenario.precision),
+        activation_bytes=max((during for during, _ in kept.curve(load.actions)), default=0),
+        workspace_bytes=kept.widest_bytes(),
+        buffer_bytes=bucket * gradient + needed * own + _handed_bytes(scenario, load, index),
+    )
+    if not (scenario.framework_bytes or scenario.fragmentation):
+        return need
+    part = Fraction(scenario.fragmentation)
+    return replace(need, reserve_bytes=scenario.framework_bytes + int(need.total_bytes * part / (1 - part)))
+
+
+def activations(scenario: Scenario, load: Load, index: int) -> Activations:
+    """What rank ``index`` keeps for backward passes."""
+    alike = {like_layer(scenario.model, layer) for layer in each_layer(load)}
+    parts = {like: parts_of(scenario, load, like, index) for like in alike}
+    return Activations(scenario.model, load.layers, load.recompute, parts)
+
+
+def parts_of(scenario: Scenario, load: Load, layer: int, index: int) -> tuple[Part, ...]:
+    """What rank ``index`` does in ``layer``."""
+    return layer_operators(
+        scenario,
+        layer,
+        samples=load.samples,
+        tp=load.tp,
+        index=index,
+        sequence_parallel=load.sequence_parallel,
+        shares=load.shares,
+    )
+
+
+def each_layer(load: Load) -> Iterator[int]:
+    """All layers, those of the first virtual stage first."""
+    return (layer for part in load.layers for layer in part)
+
+
+def _handed_bytes(scenario: Scenario, load: Load, index: int) -> int:
+    """On each side that has a neighbour, an activation one way and its gradient the other."""
+    if not load.neighbours:
+        return 0
+    where = (scenario.model, load.samples, load.tp, index, scenario.precision, load.sequence_parallel, load.shares)
+    shard = Shard(*where, scenario.gradient_dtype_bytes)
+    return 2 * load.neighbours * shard.own * scenario.dtype_bytes
+
+
+def loads(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Iterator[Held]:
+    """Of every device group of ``plan``, which has its ends."""
+    kept = kept_states(scenario, plan, order) if plan.zero else {}
+    for r, s, stage, actions in scheduled(plan, order):
+        replica = plan.replicas[r]
+        stages = len(replica.stages)
+        place = (s, stages, replica.micro_batches)
+        sides = 0 if stages == 1 else 2 if len(stage.layers) > 1 else (s > 0) + (s + 1 < stages)
+        for g, group in enumerate(stage.groups):
+            held = (stage.layers, group.samples, group.tp, group.tp_shares, stage.sequence_parallel)
+            load = Load(*held, actions, stage.recompute, neighbours=sides)
+            if plan.zero:
+                own = [kept[rank] for rank in group.ranks]
+                parts = tuple(Fraction(each.parameters, max(each.tp_parameters, 1)) for each in own)
+                bucket = max(each.bucket for each in own) * group.tp
+                needed = max(each.needed for each in own) * group.tp
+                load = replace(load, zero=plan.zero, kept=parts, bucket=bucket, needed=needed)
+            key = (place, *held, stage.recompute, load.kept, load.bucket, load.needed)
+            yield Held(f"replicas[{r}].stages[{s}].groups[{g}]", load, key, group.ranks)
