@@ -14,6 +14,7 @@ import argparse
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
         _list(planned)
         return 0
     trials = _simulated((point for each in planned for point in each.trials), settings, argv)
-    planned, _ = plan_rows(rows, command, fastest(planned, trials), reference)
+    planned = fastest(planned, trials)
     results = _simulated((each.point for each in planned if each.point), settings, argv)
     return _report(planned, trials | results, settings, whole=not (given.rows or given.group))
 
@@ -132,19 +133,24 @@ def _simulated(points: Iterable[Point], settings: Settings, argv: Sequence[str])
     return {row["key"]: row for row in store.rows(plan.points).to_pylist()}
 
 
-def fastest(planned: Iterable[Planned], trials: Results) -> dict[str, int]:
-    """By the name of each row that has trials, the number of the fastest of those that fit, or of all if none does."""
-    found: dict[str, int] = {}
-    for each in planned:
-        ended = {
-            number: trials[point.key]
-            for number, point in enumerate(each.trials)
-            if point.key in trials and trials[point.key]["status"] == "ok"
-        }
-        fitting = {number: result for number, result in ended.items() if result["fits"]} or ended
-        if fitting:
-            found[each.row.name] = min(fitting, key=lambda number: float(fitting[number]["training_time_s"]))
-    return found
+def fastest(planned: Iterable[Planned], trials: Results) -> tuple[Planned, ...]:
+    """Each row with one experiment: where there are trials, that of the fastest whose whole fits, or of all if none."""
+    return tuple(_settled(each, trials) if each.trials else each for each in planned)
+
+
+def _settled(planned: Planned, trials: Results) -> Planned:
+    from runners.published.plan import fits
+
+    times = {
+        choice: float(trials[trial.key]["training_time_s"])
+        for choice, trial in enumerate(planned.trials)
+        if trial.key in trials and trials[trial.key]["status"] == "ok"
+    }
+    if not times:
+        return replace(planned, choices=())
+    ordered = sorted(times, key=lambda choice: times[choice])
+    best = next((choice for choice in ordered if fits(planned.choices[choice])), ordered[0])
+    return replace(planned, choices=(planned.choices[best],))
 
 
 def cases(planned: Iterable[Planned], results: Results) -> tuple[Case, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from runners.asked import asked_for
 from runners.cli import Command, Setting
 from runners.compose import Composer, session
+from runners.inputs import read
 from runners.options import LABELS, PRESETS
 from runners.published.machines import Unknown
 from runners.published.measures import measured_bytes
@@ -19,12 +20,14 @@ from runners.published.sources import read_sources, source_of
 from runners.resolve import Point, Resolver
 from runners.settings import Settings, refuse_commands
 from xsim.errors import SpecError
+from xsim.plan.contracts import Site
+from xsim.plan.memory import deployment_memory
+from xsim.spec.scenario import check_deployment
 
-__all__ = ["Planned", "plan_rows"]
+__all__ = ["Planned", "fits", "plan_rows"]
 
 BASE = {"planner": "uniform", "topology": "one_switch", "tracking": "none"}
 LONGEST_S = 120  # of a simulation, unless the command says otherwise; what takes longer is left out
-NOTHING: Mapping[str, int] = {}
 SPECS = ("cluster", "model", "deployment")
 
 
@@ -35,26 +38,30 @@ class Planned:
     Attributes:
         step_s: Measured.
         memory_bytes: Measured, if it was.
-        point: Its experiment; absent if the row is left out, or its trials are still to run.
-        trials: One replica alone, for each way in which the row may have been run.
+        choices: Its experiment, or all that it may be; none if it is left out.
+        trials: If there are several, each of them with one replica alone.
         reason: Why the row is left out; empty if it is not.
     """
 
     row: Row
     step_s: float | None = None
     memory_bytes: int | None = None
-    point: Point | None = None
+    choices: tuple[Point, ...] = ()
     trials: tuple[Point, ...] = ()
     reason: str = ""
 
+    @property
+    def point(self) -> Point | None:
+        """Its experiment, if it is known which that is."""
+        return self.choices[0] if len(self.choices) == 1 else None
+
 
 def plan_rows(
-    rows: Iterable[Row], command: Command, chosen: Mapping[str, int] = NOTHING, reference: Path | None = None
+    rows: Iterable[Row], command: Command, reference: Path | None = None
 ) -> tuple[tuple[Planned, ...], Settings]:
     """The experiments of ``rows``; what the command line sets holds for all of them.
 
     Args:
-        chosen: By the name of a row, the number of the trial that was fastest.
         reference: The folder that profiles of sources are in.
 
     Raises:
@@ -74,19 +81,25 @@ def plan_rows(
         for row in rows:
             try:
                 found = replay(row, source_of(row.group, sources), models, reference)
-                few = len(found.choices) == 1 or row.name in chosen
-                planned.append(
-                    Planned(
-                        row=row,
-                        step_s=found.step_s,
-                        memory_bytes=measured_bytes(row),
-                        point=maker.point(found.choices[chosen.get(row.name, 0)]) if few else None,
-                        trials=() if few else tuple(map(maker.point, found.trials)),
-                    )
-                )
+                choices = tuple(map(maker.point, found.choices))
+                trials = tuple(map(maker.point, found.trials)) if len(choices) > 1 else ()
             except (Unknown, SpecError) as error:
                 planned.append(Planned(row=row, reason=str(error)))
+                continue
+            planned.append(
+                Planned(row=row, step_s=found.step_s, memory_bytes=measured_bytes(row), choices=choices, trials=trials)
+            )
     return tuple(planned), settings
+
+
+def fits(point: Point) -> bool:
+    """Whether the memory of every rank is enough; of a planner that has to look at the wires that is not known."""
+    if point.labels["planner"] != "uniform":
+        return True
+    experiment = read(point.config).experiment()
+    scenario = experiment.scenario
+    plan = check_deployment(experiment.planner.plan(scenario, cast(Site, None)), scenario)
+    return deployment_memory(scenario, plan, experiment.schedule.order).fits
 
 
 @dataclass(frozen=True, slots=True)
