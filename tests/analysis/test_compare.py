@@ -118,8 +118,8 @@ def test_failures_are_grouped() -> None:
     found = failures(table(bad, bad | {"cluster": "b"}, {"status": "timeout", "reason": "late"}, {}))
 
     assert found == [
-        Failure("failed", "ValueError: x", 2, "/".join(["same"] * 12 + ["s0"])),
-        Failure("timeout", "late", 1, "/".join(["same"] * 12 + ["s0"])),
+        Failure("failed", "ValueError: x", 2, "/".join(["same"] * 14 + ["s0"])),
+        Failure("timeout", "late", 1, "/".join(["same"] * 14 + ["s0"])),
     ]
 
 
@@ -137,7 +137,7 @@ def test_nothing_to_compare_is_fine() -> None:
 
     show(table({"status": "failed", "reason": "x"}), file=out)
 
-    assert out.getvalue() == f"1 x failed: x (first: {'same/' * 12}s0)\n"
+    assert out.getvalue() == f"1 x failed: x (first: {'same/' * 14}s0)\n"
 
 
 def test_nothing_at_all_is_fine() -> None:
