@@ -19,6 +19,7 @@ from xsim.families import build
 from xsim.iterations import Iterations
 from xsim.plan.contracts import Noise
 from xsim.plan.draw import Draw, Stall
+from xsim.spec.cluster import rank_devices
 from xsim.tables import iteration_table, operator_table, rank_table
 
 NOISY = {"name": "devices", "stalls_per_hour": 100_000.0, "stall": "1 ms"}
@@ -121,7 +122,7 @@ def test_a_stall_is_work_of_the_rank_alone(stalls: list[tuple[int, int]], rank: 
         more_ps = found.account.cause_ps(cause) - usual.account.cause_ps(cause)
         assert more_ps.tolist() == [time if cause == "compute" else 0 for time in column]
     ranks = rank_table(SMALL, found.workload, found.timeline, found.account, found.memory)
-    assert set(np.asarray(ranks["speed"]).tolist()) == {1.0}
+    assert np.asarray(ranks["speed"]).tolist() == [device.speed for device in rank_devices(SMALL.cluster)]
     assert ranks["compute_ps"][position] == found.account.cause_ps("compute")[position]
     assert ("stall" in operator_table(found.account)["operator"]) is (stalled_ps > 0)
 
@@ -149,7 +150,8 @@ def test_a_run_shows_the_iteration_with_the_median_time(count: int) -> None:
 
     assert found.timeline.makespan_ps == sorted(times_ps)[(count - 1) // 2] == found.account.makespan_ps
     assert np.asarray(iteration_table(found.iterations)["iteration_ps"]).tolist() == list(times_ps)
-    assert found.speeds == noise.draw(found.fabric, 3, times_ps.index(found.timeline.makespan_ps)).speeds
+    drawn = noise.draw(found.fabric, 3, times_ps.index(found.timeline.makespan_ps))
+    assert found.speeds == tuple(device.speed for device in drawn.devices(rank_devices(SMALL.cluster)))
     assert told[:count] == list(range(count))
     assert told[count:] in ([], [times_ps.index(found.timeline.makespan_ps)])
     assert row["training_time_s"] == row["training_time_p50_s"] == found.timeline.makespan_ps / 10**12

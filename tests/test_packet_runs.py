@@ -61,7 +61,7 @@ def test_traffic_is_told_apart_by_what_it_is_for(monkeypatch: pytest.MonkeyPatch
         return opened(self, handle, compiled, traffic_class)
 
     monkeypatch.setattr(Instances, "open", noted)
-    others = build("background", {"name": "incast"})
+    others = build("background", {"name": "incast", "size": "1 MB", "period": "200 us"})
     network = Packet(sample="1 us", hand_over_class=4, sync_class=5, background_class=6, class_order="strict")
     found = run(replace(EXPERIMENT, network=network, background=others))
 
