@@ -11,8 +11,8 @@ from xsim.errors import XsimError
 from xsim.experiment import Experiment, Result, run
 from xsim.fabric.fabric import Fabric, Topology
 from xsim.families import build, name_of, names
-from xsim.plan.contracts import ComputeModel, ShardedOperator
-from xsim.plan.operator import Pass
+from xsim.plan.contracts import ComputeModel, Holding, ShardedOperator
+from xsim.plan.operator import Pass, Place
 from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
 
 __all__ = ["DEVICE_FACTOR", "LINK_FACTOR", "Gain", "Lever", "gains", "levers"]
@@ -121,3 +121,6 @@ class _Faster:
     def time_ps(self, device: DeviceSpec, operator: ShardedOperator, pass_: Pass) -> int:
         time_ps = self.compute.time_ps(device, operator, pass_)
         return round(time_ps / DEVICE_FACTOR) if device.name == self.device else time_ps
+
+    def holds(self, device: DeviceSpec, place: Place) -> bool:
+        return isinstance(self.compute, Holding) and self.compute.holds(device, place)

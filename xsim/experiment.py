@@ -159,12 +159,12 @@ def run(experiment: Experiment, begins: Callable[[int], None] = _unwatched) -> R
     collective = Noted(experiment.collective)
     compute = Timed(experiment.compute)
     lowered = _lowered(experiment, deployment, site, collective, compute)
+    estimate_ps = experiment.estimate.time_ps(scenario, deployment, site)
     iterations, simulated = _iterations(experiment, lowered, site.fabric, begins)
     workload, timeline, fabric = simulated.workload, simulated.timeline, simulated.fabric
     accounts, stats = account(workload, timeline), simulated.network.stats()
     exchanges, collectives = optimality(workload, simulated.network), collective.taken()
     stand_ins = (*fallbacks(scenario, accounts.ranks.tolist(), collectives), *compute.doubts())
-    estimate_ps = experiment.estimate.time_ps(scenario, deployment, site)
     return Result(
         metrics=measure(scenario, accounts, fabric, stats, exchanges, memory, stand_ins, iterations, estimate_ps),
         account=accounts,
@@ -214,7 +214,7 @@ def _simulated(experiment: Experiment, lowered: Lowered, nominal: Fabric, number
     seed = _seed(experiment.seed, number)
     devices = draw.devices(rank_devices(experiment.scenario.cluster))
     workload = lowered.on(devices) if draw.speeds else lowered.workload
-    workload = stalled(loading(workload, experiment.data_loading_ps), draw.stalls)
+    workload = loading(stalled(workload, draw.stalls), experiment.data_loading_ps)
     fabric = draw.fabric(nominal)
     network = experiment.network.open(fabric, seed, experiment.faults)
     background = experiment.background.traffic(nominal, seed)

@@ -200,11 +200,14 @@ def _placed(row: Row, source: Source, deployment: Mapping[str, Any]) -> Iterator
     """The deployment that the row spells out: stages in order, their replicas side by side in each."""
     dp, pp = row.whole.get("dp", 1), row.whole["pp"]
     layers = _stage_layers(row, source)
-    degrees = [int(text) for text in row.texts["tp_per_stage"].split("|") if text]
+    degrees = _counts(row, "tp_per_stage")
     degrees = degrees * pp if len(degrees) == 1 else degrees
     if len(layers) != pp or len(degrees) != pp:
         raise Unknown(f"it has {pp} stages, and lists {len(layers)} parts of layers and {len(degrees)} degrees")
-    (micro_batch,) = _micro_batches(row, source, dp)
+    sizes = _micro_batches(row, source, dp)
+    if len(sizes) != 1:
+        raise Unknown("it does not state its micro-batch")
+    (micro_batch,) = sizes
     micro_batches, rest = divmod(row.whole["gbs"], dp * micro_batch)
     if rest:
         return
@@ -236,9 +239,17 @@ def _own(deployment: Mapping[str, Any], layers: range) -> dict[str, Any]:
     return own
 
 
+def _counts(row: Row, column: str) -> list[int]:
+    """Of each stage."""
+    texts = [text.strip() for text in row.texts.get(column, "").split("|") if text.strip()]
+    if not all(text.isdecimal() for text in texts):
+        raise Unknown(f"its {column} is no list of whole numbers")
+    return [int(text) for text in texts]
+
+
 def _stage_layers(row: Row, source: Source) -> list[range]:
     """Of each stage; its list counts what comes before the first layer and after the last as the source says."""
-    counts = [int(text) for text in row.texts["layers_per_stage"].split("|")]
+    counts = _counts(row, "layers_per_stage")
     before, after = source.ends
     layers = row.whole["layers"]
     if sum(counts) != before + layers + after:

@@ -16,6 +16,7 @@ from xsim.experiment import Experiment, run
 from xsim.plan.contracts import ComputeModel, ShardedOperator
 from xsim.plan.operator import PASSES, Pass
 from xsim.plan.pace import paced_ps
+from xsim.spec.cluster import DeviceSlot
 from xsim.spec.codec import from_plain
 from xsim.spec.device import DeviceSpec
 from xsim.spec.scenario import Scenario
@@ -57,3 +58,14 @@ def test_a_file_says_how_fast_a_device_is() -> None:
     assert found == replace(from_plain(DeviceSpec, "h100_80", "device"), speed=0.8)
     with pytest.raises(SpecError, match=r"device\.speed = 0\.0: it is not within 0\.01 and 10; check the number"):
         from_plain(DeviceSpec, {"library": "h100_80", "speed": 0.0}, "device")
+
+
+def test_an_explicit_rate_is_that_under_load() -> None:
+    """The library's clock under load slows the peak, not a rate that somebody has written."""
+    slot = from_plain(DeviceSlot, {"device": "h100_80", "count": 1, "rate": "204.9 TFLOPS"})
+    spelled = from_plain(DeviceSpec, {"library": "h100_80", "rate": "204.9 TFLOPS"})
+    slower = from_plain(DeviceSpec, {"library": "h100_80", "rate": "204.9 TFLOPS", "speed": 0.5})
+
+    assert from_plain(DeviceSpec, "h100_80").speed < 1
+    assert slot.rated_device.speed == spelled.speed == 1
+    assert slower.speed == 0.5

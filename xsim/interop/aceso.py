@@ -41,7 +41,10 @@ def aceso_rows(text: str, device: str, tp: int, batch: int, path: str) -> Iterat
     Raises:
         SpecError: It is no such file; the field begins with ``path``.
     """
-    lines = list(csv.reader(io.StringIO(text)))
+    try:
+        lines = list(csv.reader(io.StringIO(text)))
+    except csv.Error as error:
+        raise SpecError(path, "", f"it is no CSV ({error})", "name a table of Aceso's profiler") from None
     known = 0
     for line, words in enumerate(lines[1:], 2):
         if not words or words[0] not in OPERATORS:

@@ -38,7 +38,7 @@ def side_by_side(parts: Iterable[tuple[Compute | PassExchange, bool]]) -> Iterat
 
     Megatron-LM overlaps them piece by piece with sequence parallelism (``--tp-comm-overlap`` in
     megatron/training/arguments.py of https://github.com/NVIDIA/Megatron-LM); here the pieces are as small as can be,
-    the product is not slowed, and without sequence parallelism the sum runs beside the product that it follows.
+    and without sequence parallelism the sum runs beside the product that it follows.
     """
     held: Compute | PassExchange | None = None
     held_product = False

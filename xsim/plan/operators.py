@@ -162,7 +162,10 @@ def _mlp(shard: Shard) -> tuple[ShardedOperator | Exchange, ...]:
 
 
 def _norm(shard: Shard, name: str, maker: str) -> ShardedOperator:
-    """Two kernels back, for the gradients of its input and of its weights: both read the input and what came back."""
+    """Two kernels back, for the gradients of its input and of its weights: both read the input and what came back.
+
+    They count as one launch.
+    """
     read = shard.tensor(maker, shard.own)
     return shard.elementwise(
         "layernorm", name, 2 * shard.own, 5 * shard.own, reads=(read,), keeps=(read,), bound="norm"

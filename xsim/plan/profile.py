@@ -20,7 +20,7 @@ import csv
 import io
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -94,6 +94,14 @@ def _between(found: Sequence[tuple[int, float]], samples: int) -> Reading:
 
 
 @lru_cache(maxsize=16)
+def _rows(reader: csv.DictReader[str]) -> Iterator[dict[str, str]]:
+    try:
+        yield from reader
+    except csv.Error as error:
+        at = f"line {reader.line_num}"
+        raise SpecError("path", at, f"it is no CSV ({error})", "write a table of times") from None
+
+
 def parse_table(text: str) -> Table:
     """The table that a text holds.
 
@@ -106,7 +114,7 @@ def parse_table(text: str) -> Table:
     if missing:
         raise SpecError("path", ",".join(head)[:80], f"it has no column {missing[0]}", f"write {','.join(COLUMNS)}")
     rows: defaultdict[Key, dict[int, float]] = defaultdict(dict)
-    for row in reader:
+    for row in _rows(reader):
         at = f"path[line {reader.line_num}]"
         key, batch, time_ps = _row(row, at)
         if batch in rows[key]:

@@ -60,10 +60,10 @@ class DeviceSlot:
 
     @property
     def rated_device(self) -> DeviceSpec:
-        """The device, with the explicit rate that counts."""
+        """The device, with the explicit rate that counts: it is that under load, whatever the clock."""
         if self.rate_flops_per_s is None:
             return self.device
-        return replace(self.device, rate_flops_per_s=self.rate_flops_per_s)
+        return replace(self.device, rate_flops_per_s=self.rate_flops_per_s, speed=1.0)
 
     @property
     def pcie_link(self) -> LinkSpec:

@@ -36,9 +36,10 @@ def _device(value: object) -> object:
     if isinstance(value, Mapping) and value.get("library") is not None:
         own = {key: item for key, item in value.items() if key != "library" and item is not None}
         try:
-            return {**entry(value["library"]), **own}
+            found = entry(value["library"])
         except SpecError as error:
             raise error.under("library") from None
+        return {**found, **({"speed": 1.0} if "rate" in own else {}), **own}  # an explicit rate is that under load
     return value
 
 

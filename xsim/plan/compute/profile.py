@@ -57,7 +57,8 @@ class Profile:
         """Whether collectives are in the times of these layers: they were measured whole, by several ranks."""
         if self.collectives == "apart" or not self.text or place.tp == 1:
             return False
-        return parse_table(self.text).has(device.name, (*place.layers, *BLOCKS), place.tp)
+        blocks = BLOCKS if "transformer" in place.layers else ()
+        return parse_table(self.text).has(device.name, (*place.layers, *blocks), place.tp)
 
     def _read(self, device: DeviceSpec, operator: ShardedOperator, pass_: Pass) -> Read:
         own = Roofline().time_ps(device, operator, pass_)
