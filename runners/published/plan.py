@@ -29,6 +29,7 @@ __all__ = ["Planned", "fits", "plan_rows"]
 BASE = {"planner": "uniform", "topology": "one_switch", "tracking": "none"}
 LONGEST_S = 120  # of a simulation, unless the command says otherwise; what takes longer is left out
 SPECS = ("cluster", "model", "deployment")
+OF_SWEEPS = ("only", "shard", "copy_to", "on_done")  # without meaning for rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,9 @@ def plan_rows(
         SpecError: The command line is wrong, or asks for more than one value.
     """
     for setting in command.settings:
+        if setting.key in OF_SWEEPS:
+            shown = ",".join(map(str, setting.values))
+            raise SpecError(setting.key, shown, "it is of sweeps, and nothing here asks for it", "leave it out")
         if setting.key in PRESETS or setting.key in SPECS or len(setting.values) > 1:
             shown = ",".join(map(str, setting.values))
             raise SpecError(setting.key, shown, "the rows say that", "leave it out, or start runners.sweep")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -14,8 +14,12 @@ from tests.plan.toy import US, cluster, lowered, model, plan, scenario, stage
 from xsim.errors import SpecError
 from xsim.experiment import Experiment, Result, run
 from xsim.families import build
+from xsim.plan.compute.roofline import Roofline
+from xsim.plan.contracts import ComputeModel
 from xsim.plan.dispatch import host_waits_ps
+from xsim.plan.operator import Pass, Place, ShardedOperator
 from xsim.plan.workload import Body, Collect, Compute
+from xsim.spec.cluster import DeviceSpec
 from xsim.spec.deployment import Recompute
 from xsim.spec.scenario import Scenario
 
@@ -123,3 +127,27 @@ def test_short_launches_change_nothing() -> None:
 def test_a_negative_time_is_refused() -> None:
     with pytest.raises(SpecError, match=r"^launch_ps = -1"):
         question(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Times of layers that hold their collectives."""
+
+    def time_ps(self, device: DeviceSpec, operator: ShardedOperator, pass_: Pass) -> int:
+        return Roofline().time_ps(device, operator, pass_)
+
+    def holds(self, device: DeviceSpec, place: Place) -> bool:
+        return True
+
+
+def test_collectives_that_measured_times_hold_are_waited_for_once() -> None:
+    """Where launches take longer than all work, an iteration takes them, whatever the work holds."""
+    computes: tuple[ComputeModel, ...] = (Roofline(), Whole())
+    network = build("network", {"name": "analytic"})
+    asked = question(1000 * US, tp=2)
+
+    times = {
+        run(Experiment(scenario=asked, compute=compute, network=network)).timeline.makespan_ps for compute in computes
+    }
+
+    assert len(times) == 1

@@ -409,3 +409,10 @@ def test_errors_of_a_group() -> None:
     assert group.bias == pytest.approx(-0.1)
     assert [each.name for each in group.worst] == ["short", "long"]
     assert group.left_out == {"no": 1}
+
+
+@pytest.mark.parametrize("word", ["only=ffff", "shard=1/8", "copy_to=file:///nowhere.parquet"])
+def test_what_only_a_sweep_knows_is_refused(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--group", "simumax_b200", "dry_run=true", word]) == 2
+
+    assert capsys.readouterr().err.startswith(f"error: {word.partition('=')[0]} = ")

@@ -129,7 +129,8 @@ class Bodies:
             return
         launches = {layer: self._launches(shape, layer, kind) for layer in dict.fromkeys(layers)}
         device_ps = {
-            layer: sum(self._part_ps(part, ranks) for part in self._layers[shape, layer, kind]) for layer in launches
+            layer: sum(self._part_ps(part, ranks) for part in self._done(shape, ranks, layer, kind))
+            for layer in launches
         }
         counts, works_ps = ([by[layer] for layer in layers] for by in (launches, device_ps))
         for waits_ps in host_waits_ps(counts, works_ps, launch_ps):
@@ -208,6 +209,13 @@ class Bodies:
         return (replace(each, place=place) for each in self._steps_of(parameters))
 
     def _steps(self, shape: _GroupShape, ranks: tuple[int, ...], layer: _Layer, kind: str) -> tuple[Step, ...]:
+        found = self._done(shape, ranks, layer, kind)
+        return tuple(part if isinstance(part, Compute) else self._collect(part, ranks) for part in found)
+
+    def _done(
+        self, shape: _GroupShape, ranks: tuple[int, ...], layer: _Layer, kind: str
+    ) -> Sequence[Compute | PassExchange]:
+        """What an action does in a layer; computations without the collectives that their times hold."""
         key = (shape, layer, kind)
         if key not in self._layers:
             parts = list(self._timed(shape, layer, kind))
@@ -216,7 +224,7 @@ class Bodies:
         found: Sequence[Compute | PassExchange] = self._layers[key]
         if self._holding[key]:
             found = without(found, sum(self._alone_ps(part, ranks) for part in found if isinstance(part, PassExchange)))
-        return tuple(part if isinstance(part, Compute) else self._collect(part, ranks) for part in found)
+        return found
 
     def _holds(self, shape: _GroupShape, layer: _Layer) -> bool:
         """Whether the compute model's times of a layer hold its collectives."""
