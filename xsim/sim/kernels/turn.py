@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 __all__ = ["in_turn", "waits"]
 
+SELDOM = (20_000, 10, 1_000)  # the compiler makes much that stays: looking for cycles took a seventh of its time
 FILE = "turn"  # in the folder of compiled kernels; locked by the process that compiles, as long as it lives
 
 
@@ -80,11 +82,21 @@ def in_turn(dispatcher: Any) -> Any:
     def compile_in_turn(sig: Any) -> Any:
         if _turn.thread == threading.get_ident():  # what another kernel calls
             return compiles(sig)
-        with global_compiler_lock, _turn.taken_at_most_here():
+        with global_compiler_lock, _turn.taken_at_most_here(), _fewer_collections():
             return compiles(sig)
 
     dispatcher.compile, dispatcher._cache = compile_in_turn, _Shared(dispatcher.py_func)  # noqa: SLF001
     return dispatcher
+
+
+@contextmanager
+def _fewer_collections() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(*SELDOM)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def waits() -> bool:
