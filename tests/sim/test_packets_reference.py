@@ -33,6 +33,8 @@ QUICK = (
     *("hts_roce1000_single_6hop_10K", "hts_roce9000_single_6hop_1M", "hts_roce9000_star17_incast16_1M"),
     *("hts_roce9000_star3_incast2_1M", "hts_roce1000_star17_incast16_1M", "hts_roce9000_ft16_ring8_1M"),
 )
+DRAWN = ("hpcc_dcqcn9000_star17_incast16_1M", "sai_dcqcn9000_star17_incast16_1M")
+SEEDS = 100  # of 20, the deviation itself deviates by a sixth
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +65,18 @@ class Case:
         return replace(plain, congestion=SIMAI, window="path" if self.simulator == "hpcc" else "auto")
 
 
-def cases(folder: Path) -> Iterator[Case]:
+def cases(folder: Path, quick: tuple[str, ...] = QUICK) -> Iterator[Case]:
     """Of all files that tell completion times of flows; those of the scripts have a part more in their names."""
     for file in sorted(folder.glob("*.csv")):
         simulator, setting, name = file.stem.replace("_rp_", "_").split("_", 2)
-        if simulator in ("hpcc", "sai", "hts") and (SOAK or file.stem in QUICK):
+        if simulator in ("hpcc", "sai", "hts") and (SOAK or file.stem in quick):
             yield Case(simulator, setting, name)
 
 
-def played(folder: Path, case: Case) -> tuple[dict[int, tuple[int, int]], Outcome]:
+def played(folder: Path, case: Case, seed: int = 0) -> tuple[dict[int, tuple[int, int]], Outcome]:
     """(start, completion time at the sender) of the flows by id, in ns; htsim fills up the last packet of a flow."""
     graph, flows = read_scenario(folder, SAME.get(case.scenario, case.scenario))
-    settings = case.settings
+    settings = replace(case.settings, seed=seed)
     if case.simulator == "hts":
         full = settings.payload_bytes
         flows = replace(flows, size_bytes=-(-flows.size_bytes // full) * full)
@@ -123,6 +125,29 @@ def test_every_flow_ends_when_the_reference_has_it_end(reference_data: Path, sce
             parted[case] = f"{wrong} of {len(expected)} flows"
     assert not parted
     assert exact >= (70 if SOAK else 3)
+
+
+def test_drawn_marks_leave_the_mean_within_two_standard_deviations(reference_data: Path, scenarios: Path) -> None:
+    """DCQCN where queues are marked: the reference's one draw among ours."""
+    folder, parted, seen = reference_data / "netref", dict[Case, str](), 0
+    for case in cases(folder, DRAWN):
+        if "dcqcn" not in case.setting:
+            continue
+        expected = expected_of(folder, case)
+        means = list[float]()
+        for seed in range(SEEDS):
+            found, outcome = played(scenarios, case, seed)
+            if not outcome.links.marks.sum():
+                break
+            means.append(float(np.mean([found[flow][1] for flow in expected])))
+        if not means:
+            continue
+        seen += 1
+        theirs = float(np.mean([took_ns for _, took_ns in expected.values()]))
+        if abs(theirs - np.mean(means)) > 2 * np.std(means, ddof=1):
+            parted[case] = f"{theirs:.0f} ns, ours {np.mean(means):.0f} +- {np.std(means, ddof=1):.0f}"
+    assert not parted
+    assert seen >= (14 if SOAK else 2)
 
 
 def test_htsim_s_roce_agrees_where_no_path_is_drawn(reference_data: Path, scenarios: Path) -> None:
