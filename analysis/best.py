@@ -45,6 +45,7 @@ METRICS: Mapping[str, str] = {  # column: whether less or more of it is better
 OF_SEVERAL = ("training_time_mean_s", "training_time_p99_s")  # of one iteration they are its time once more
 TIME, COST = "training_time_s", "usd_per_iteration"
 TRAINED = "config_json"
+ROWS_AT_ONCE = 500
 SHOWN_GROUPS = 6  # in the report of a sweep
 SHOWN_FRONT = 12
 
@@ -130,15 +131,24 @@ def groups(table: pa.Table) -> list[Group]:
     wanted = (*CASE_COLUMNS, *METRICS, "status", "fits", "iterations", TRAINED)
     names = [name for name in wanted if name in table.column_names]
     together: dict[tuple[str, int], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in table.select(names).to_pylist():
+    for row in _rows(table.select(names)):
         if row["status"] == "ok" and row.get("fits") and _is_finite(row.get(TIME)) and _is_finite(row["tokens_per_s"]):
             same = together[str(row["model"]), round(row["tokens_per_s"] * row[TIME])]
-            same[_trained(row)].append(row)
+            same[row[TRAINED]].append(row)
     return [
         Group(model, tokens, variant, tuple(rows), tuple(_telling(rows, names)))
         for (model, tokens), same in together.items()
         for variant, rows in zip(_variants(list(same.values())), same.values(), strict=True)
     ]
+
+
+def _rows(table: pa.Table) -> Iterator[Row]:
+    """Of ``table``, a few at a time: configs are long, and shortened to what they train."""
+    known: dict[str, str] = {}
+    for batch in table.to_batches(max_chunksize=ROWS_AT_ONCE):
+        for row in batch.to_pylist():
+            trained = _trained(row)
+            yield row | {TRAINED: known.setdefault(trained, trained)}
 
 
 def _trained(row: Row) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ __all__ = [
     "RUNS",
     "TABLE",
     "Loose",
+    "gathered",
     "loose",
     "newest",
     "part_names",
@@ -39,6 +40,7 @@ DETAIL = "detail"  # large tables of runs, a folder for each
 MANIFEST = "manifest.json"
 NEEDED = ("key", "status", "config_json")  # columns of every version
 FOREIGN = "holds no runs, though its name says so, and is left out"
+A_FEW = 64  # tables of one row that are held at a time
 LOOKS = 5  # at a table that another process rewrites meanwhile
 
 
@@ -52,7 +54,6 @@ class Loose:
 
     path: Path
     found: tuple[int, int]
-    table: pa.Table
 
     @property
     def untouched(self) -> bool:
@@ -73,9 +74,20 @@ def stored(folder: Path, columns: Sequence[str] | None = None) -> pa.Table | Non
     Raises:
         SpecError: A newer version of Xsim wrote there.
     """
-    single = [entry.table for entry in loose(folder)]  # before the parts: a row moves from here to there
+    single = gathered(_some(table, columns) for _, table in loose(folder))  # before the parts: rows move there
     folded = [table for table in parts(folder, columns).values() if table is not None]
-    return newest([*folded, *(_some(table, columns) for table in single)])
+    return newest(folded if single is None else [*folded, single])
+
+
+def gathered(tables: Iterable[pa.Table]) -> pa.Table | None:
+    """``tables``, small ones, in one; a few at a time, as each costs far more than its rows. ``None`` without one."""
+    few, whole = list[pa.Table](), list[pa.Table]()
+    for table in tables:
+        few.append(table)
+        if len(few) == A_FEW:
+            whole.append(_joined(few).combine_chunks())
+            few.clear()
+    return _joined([*whole, *few]) if whole or few else None
 
 
 def newest(tables: Sequence[pa.Table]) -> pa.Table | None:
@@ -87,18 +99,22 @@ def newest(tables: Sequence[pa.Table]) -> pa.Table | None:
     filled = [table for table in tables if table.num_rows]
     if not filled:
         return None
-    try:
-        table = pa.concat_tables(filled, promote_options="permissive")
-    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
-        fix = "use another folder for each of the versions that wrote them"
-        raise SpecError("results", "columns", f"their types do not go together: {error}", fix) from None
+    table = _joined(filled)
     last = {key: index for index, key in enumerate(table["key"].to_pylist())}
     if len(last) < table.num_rows:
         table = table.take(pa.array(sorted(last.values()), pa.int64()))
     return table
 
 
-def loose(folder: Path) -> Iterator[Loose]:
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        fix = "use another folder for each of the versions that wrote them"
+        raise SpecError("results", "columns", f"their types do not go together: {error}", fix) from None
+
+
+def loose(folder: Path) -> Iterator[tuple[Loose, pa.Table]]:
     """The runs that have files of their own; what a crash left half-written is not a run.
 
     Raises:
@@ -120,7 +136,7 @@ def loose(folder: Path) -> Iterator[Loose]:
         if not _is_ours(table.column_names):
             warnings.warn(f"{path} {FOREIGN}", stacklevel=2)
             continue
-        yield Loose(path, found, table)
+        yield Loose(path, found), table
 
 
 def parts(folder: Path, columns: Sequence[str] | None = None) -> dict[str, pa.Table | None]:

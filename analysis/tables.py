@@ -15,7 +15,7 @@ from analysis.screen import counted
 from analysis.stored import read_json, stored
 from xsim.errors import SpecError
 
-__all__ = ["SWEEP", "SWEEPS", "Selection", "load", "rows_of", "runs", "select"]
+__all__ = ["SWEEP", "SWEEPS", "Selection", "filled", "load", "rows_of", "runs", "select"]
 
 SWEEP = "sweep.json"
 SWEEPS = "sweeps"  # folder of what each sweep asked for
@@ -61,14 +61,20 @@ def runs(folder: Path, columns: Sequence[str] | None = None) -> pa.Table | None:
     table = stored(folder, columns)
     if table is None:
         return None
+    table = filled(table, columns)
+    order = [name for name in SORTED_BY if name in table.column_names]
+    return table.sort_by([(name, "ascending") for name in order]).combine_chunks()
+
+
+def filled(table: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
+    """``table`` with what earlier versions did not write, of ``columns``; without them of all."""
     for name, value in UNWRITTEN.items():
         if name in table.column_names:
             index = table.column_names.index(name)
             table = table.set_column(index, table.field(index), pc.fill_null(table[name], value))
         elif columns is None or name in columns:
             table = table.append_column(name, pa.repeat(value, table.num_rows))
-    order = [name for name in SORTED_BY if name in table.column_names]
-    return table.sort_by([(name, "ascending") for name in order]).combine_chunks()
+    return table
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import re
 import socket
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +21,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.stored import DETAIL, MANIFEST, RUNS, TABLE, loose, newest, parts, read_json
-from analysis.tables import SWEEP, SWEEPS, rows_of, runs
+from analysis.stored import DETAIL, MANIFEST, RUNS, TABLE, Loose, gathered, loose, newest, parts, read_json, stored
+from analysis.tables import SWEEP, SWEEPS, filled, rows_of, runs
 from analysis.version import SCHEMA_VERSION
 from runners.locks import lock
 from runners.options import LABELS
@@ -118,7 +118,10 @@ class Store:
 
     def rows(self, points: Iterable[Point]) -> pa.Table:
         """The rows of ``points``, in their order and under their names, whichever sweep wrote them."""
-        return rows_of(self._all(), [point.named for point in points])
+        table = stored(self.folder)
+        found = rows_of(SCHEMA.empty_table() if table is None else filled(table), [point.named for point in points])
+        pa.default_memory_pool().release_unused()
+        return found
 
     def everything(self) -> pa.Table:
         """The newest row of every key, of every version."""
@@ -171,18 +174,20 @@ class Store:
         """Fold the runs that have files of their own into a part. If that fails nothing is lost: they stay."""
         self._unfolded = 0
         try:
-            single = list(loose(self.folder))
-            if not single:
+            single = list[Loose]()
+            rows = gathered(_noted(loose(self.folder), single))
+            if rows is None:
                 return
             (self.folder / TABLE).mkdir(parents=True, exist_ok=True)
             holder = lock(self.folder / TABLE / ".lock", surely=True)
             if holder is None:  # another process does it, or might
                 return
             with holder:
-                _fold(self.folder, [entry.table for entry in single])
+                _fold(self.folder, rows)
                 for entry in single:
                     if entry.untouched:
                         entry.path.unlink(missing_ok=True)
+            pa.default_memory_pool().release_unused()
         except OSError as error:
             warnings.warn(f"{self.folder}: runs keep files of their own: {error.strerror}", stacklevel=2)
 
@@ -191,7 +196,14 @@ class Store:
         return SCHEMA.empty_table() if found is None else found
 
 
-def _fold(folder: Path, rows: Sequence[pa.Table]) -> None:
+def _noted(found: Iterable[tuple[Loose, pa.Table]], files: list[Loose]) -> Iterator[pa.Table]:
+    """The tables of ``found``, whose ``files`` are noted."""
+    for file, table in found:
+        files.append(file)
+        yield table
+
+
+def _fold(folder: Path, rows: pa.Table) -> None:
     """Write ``rows`` as the newest part, the small ones before it in the same; of old rows half at most stay.
 
     A broken part is put aside as soon as all that was asked for is there without it.
@@ -203,11 +215,11 @@ def _fold(folder: Path, rows: Sequence[pa.Table]) -> None:
     while kept and (last := there[names[kept - 1]]) is not None and last.num_rows < FOLD_ROWS:
         kept -= 1
     whole = [table for table in there.values() if table is not None]
-    distinct = {key for table in (*whole, *rows) for key in table["key"].to_pylist()}
+    distinct = {key for table in (*whole, rows) for key in table["key"].to_pylist()}
     if len(whole) == len(names) and sum(table.num_rows for table in whole[:kept]) > 2 * len(distinct):
         kept = 0
     broken = [name for name in names if there[name] is None] if _asked(folder, distinct) else []
-    joined = newest([*(pq.read_table(folder / TABLE / name) for name in names[kept:]), *rows])
+    joined = newest([*(pq.read_table(folder / TABLE / name) for name in names[kept:]), rows])
     assert joined is not None
     taken = {*found, *(path.name for path in (folder / TABLE).glob("part-*.parquet*"))}
     numbers = (int(number[1]) for each in taken if (number := re.match(r"part-(\d+)\.parquet", each)))
