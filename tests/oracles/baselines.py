@@ -55,3 +55,11 @@ def lightest_cut(weights: npt.NDArray[np.float64], sizes: Sequence[int]) -> floa
             cut = sum(weights[a, b] for a, b in combinations(range(len(weights)), 2) if part[a] != part[b])
             found = min(found, float(cut))
     return found
+
+
+def every_deal(counts: tuple[int, ...], parts: int) -> set[tuple[tuple[int, ...], ...]]:
+    """Of sizes within one of the even share."""
+    size = sum(counts) // parts
+    own = [each for each in product(*(range(c + 1) for c in counts)) if max(1, size - 1) <= sum(each) <= size + 1]
+    dealt = (each for each in product(own, repeat=parts) if tuple(map(sum, zip(*each, strict=True))) == counts)
+    return {tuple(sorted(each, reverse=True)) for each in dealt}
