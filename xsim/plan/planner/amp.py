@@ -69,9 +69,7 @@ class Amp:
             yield time_ps + _ring_ps(scenario, fabric, grid, cuts), sketch
 
 
-def _average(
-    runs: StageRuns, scenario: Scenario, grid: Grid, seats: Sequence[tuple[Seat, ...]]
-) -> list[StageTimes]:
+def _average(runs: StageRuns, scenario: Scenario, grid: Grid, seats: Sequence[tuple[Seat, ...]]) -> list[StageTimes]:
     """Of each stage what runs of layers take an average device; they must fit the devices that it has."""
     passes = _average_passes(runs.tables, grid)
     found = []
@@ -104,8 +102,6 @@ def _ring_ps(scenario: Scenario, fabric: Fabric, grid: Grid, cuts: Sequence[int]
         held |= {scenario.model.layers + 1} if s == grid.pp - 1 else set()
         size = scenario.model.held_parameters(held) * scenario.gradient_dtype_bytes / grid.tp
         ring = [group[0] for group in grid.groups(s)]
-        rate = min(
-            fabric.path_bandwidth_bytes_per_s(a, b) for a, b in zip(ring, (*ring[1:], ring[0]), strict=True)
-        )
+        rate = min(fabric.path_bandwidth_bytes_per_s(a, b) for a, b in zip(ring, (*ring[1:], ring[0]), strict=True))
         slowest_ps = max(slowest_ps, round(2 * (grid.dp - 1) / grid.dp * size / rate * PS_PER_S))
     return slowest_ps

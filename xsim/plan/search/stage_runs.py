@@ -49,6 +49,11 @@ class StageRuns:
             self._layer[seat] = int(_passes(self.tables, seat)[1:-1].max())
         return self._layer[seat]
 
+    def ends_ps(self, seat: Seat, ends: tuple[bool, bool]) -> int:
+        """Embedding and head, where a copy has them, forward and backward."""
+        passes = _passes(self.tables, seat)
+        return int(passes[0]) * ends[0] + int(passes[-1]) * ends[1]
+
     def most_layers(self, seat: Seat, ends: tuple[bool, bool], in_flight: int) -> int:
         """How many transformer layers beside its ends a copy has memory for; 0 if not for one."""
         key = (seat.kind, seat.tp, seat.samples, ends, in_flight)
@@ -60,6 +65,14 @@ class StageRuns:
                 self.shortage.note(seat.kind, int(needs[1]) - self.tables.capacity_bytes(seat.kind))
         return self._most[key]
 
+    def holds(self, seat: Seat, ends: tuple[bool, bool], in_flight: int, layers: int) -> bool:
+        """Whether a copy has memory for so many transformer layers; if not, what it lacks is noted."""
+        if layers <= self.most_layers(seat, ends, in_flight):
+            return True
+        need = int(self.tables.memory_column(seat.kind, seat.tp, seat.samples, ends, in_flight)[layers])
+        self.shortage.note(seat.kind, need - self.tables.capacity_bytes(seat.kind))
+        return False
+
     def times(self, seats: tuple[Seat, ...], ends: tuple[bool, bool], in_flight: int) -> StageTimes:
         """Of all runs of the L transformer layers, ``[L + 1, L + 1]``, with its ends; ``NEVER`` if memory lacks."""
         key = (tuple((seat.kind, seat.tp, seat.samples) for seat in seats), ends, in_flight)
@@ -69,9 +82,8 @@ class StageRuns:
 
     def _alone(self, seat: Seat, ends: tuple[bool, bool], in_flight: int) -> StageTimes:
         passes, layers = _passes(self.tables, seat), self.tables.layers
-        extra = int(passes[0]) * ends[0] + int(passes[-1]) * ends[1]
         longest = np.minimum(np.arange(layers) + self.most_layers(seat, ends, in_flight), layers)
-        return stage_times(passes[1:-1], extra, longest)
+        return stage_times(passes[1:-1], self.ends_ps(seat, ends), longest)
 
     def cut(self, stages: list[tuple[Seat, ...]], micro_batches: int) -> tuple[tuple[int, ...], list[int]] | None:
         """Cuts of the transformer layers with the fastest slowest stage, and what each stage then takes.
@@ -85,12 +97,12 @@ class StageRuns:
         ]
         cuts = least_maximum_cuts(runs)
         if cuts is None:
-            self._note_sum(stages, micro_batches)
+            self.note_layers(stages, micro_batches)
             return None
         return cuts, [int(own[a, b]) for own, a, b in zip(runs, cuts, cuts[1:], strict=False)]
 
-    def _note_sum(self, stages: list[tuple[Seat, ...]], micro_batches: int) -> None:
-        """Every stage can hold a layer, but together they hold too few: what the missing ones need on the roomiest."""
+    def note_layers(self, stages: list[tuple[Seat, ...]], micro_batches: int) -> None:
+        """Stages that can hold a layer each hold too few together: note what more of them would need."""
         count = len(stages)
         most, seats = [], []
         for s, own in enumerate(stages):

@@ -1,0 +1,144 @@
+"""Cephalo: every device holds all layers, takes as much of the batch as it is fast, and keeps what its memory allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from xsim.errors import SpecError
+from xsim.plan.contracts import PlannerSite
+from xsim.plan.load import Load, rank_memory
+from xsim.plan.memory import deployment_memory
+from xsim.plan.search.emit import nothing_fits
+from xsim.plan.search.grids import divisors
+from xsim.plan.search.stage_runs import Shortage
+from xsim.plan.search.tables import ModelTables, tables
+from xsim.spec.cluster import rank_devices
+from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
+from xsim.spec.scenario import Scenario, check_deployment
+
+__all__ = ["Cephalo"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cephalo:
+    """Sharded data parallelism with unequal batches and unequal shards (https://arxiv.org/abs/2411.01075 section 3).
+
+    No tensor or pipeline parallelism: ``zero: 3`` over all devices, gathered layer by layer. What a device takes of
+    each of the steps of an iteration, and what it keeps of weights, gradients and optimizer states, are chosen apart:
+    samples so that the slowest is as fast as can be and its activations fit; then states in proportion to the memory
+    that is left. Steps are as few as fit: each gathers all weights again. A device too slow for a sample idles.
+
+    Attributes:
+        steps: Into how many parts the batch is cut, whose gradients are added up; 0: as few as fit.
+    """
+
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.steps < 0:
+            raise SpecError("steps", self.steps, "a count is 0 or more", "write 0 to have it found")
+
+    def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
+        shortage, search = Shortage(), _Samples(scenario, site, tables(scenario, site))
+        if self.steps and scenario.batch % self.steps:
+            problem = f"it does not divide the batch of {scenario.batch}"
+            raise SpecError("planner.steps", self.steps, problem, "choose a divisor, or 0")
+        counts = (self.steps,) if self.steps else divisors(scenario.batch)
+        for deployment in filter(None, (search.deployment(count, shortage) for count in counts)):
+            verdict = deployment_memory(scenario, deployment, site.schedule.order)
+            if verdict.fits:
+                return deployment
+            shortage.note(rank_devices(scenario.cluster)[verdict.rank].name, verdict.shortfall_bytes)
+        raise nothing_fits("cephalo", scenario, shortage)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Samples:
+    """How many samples each device takes."""
+
+    scenario: Scenario
+    site: PlannerSite
+    tables: ModelTables
+    _passes: dict[tuple[str, int], int] = field(default_factory=dict)
+    _needs: dict[int, int] = field(default_factory=dict)
+
+    def deployment(self, steps: int, shortage: Shortage) -> DeploymentPlan | None:
+        """With the fastest slowest device; None if activations alone do not fit."""
+        devices = rank_devices(self.scenario.cluster)
+        samples = self._shared(self.scenario.batch // steps, shortage)
+        if samples is None:
+            return None
+        left = [d.memory_bytes - self.need_bytes(own) if own else 0 for d, own in zip(devices, samples, strict=True)]
+        groups = tuple(
+            DeviceGroup(ranks=(rank,), samples=own, state_shares=(max(room, 1) / 1e9,))
+            for rank, (own, room) in enumerate(zip(samples, left, strict=True))
+            if own
+        )
+        layers = range(1, self.scenario.model.layers + 1)
+        replica = Replica(
+            stages=(Stage(groups=groups, layers=(layers,)),), micro_batch=sum(samples), micro_batches=steps
+        )
+        bucket = self.scenario.model.layer_parameters(1) * self.scenario.dtype_bytes
+        plan = DeploymentPlan(replicas=(replica,), name="cephalo", zero=3, bucket_bytes=bucket)
+        return check_deployment(plan, self.scenario)
+
+    def _shared(self, total: int, shortage: Shortage) -> list[int] | None:
+        """Samples of each rank that sum to ``total``, with the least time of the slowest, by bisection of it."""
+        kinds = self.tables.kinds
+        most = {kind.name: self._most(kind.name, total) for kind in kinds}
+        if sum(kind.count * most[kind.name] for kind in kinds) < total:
+            for kind in kinds:
+                own = most[kind.name] + 1
+                shortage.note(kind.name, max(1, self.need_bytes(own) - kind.device.memory_bytes))
+            return None
+        low, high = 0, max(self.pass_ps(name, own) for name, own in most.items() if own)
+        while low < high:
+            middle = (low + high) // 2
+            taken = sum(kind.count * self._within(kind.name, most[kind.name], middle) for kind in kinds)
+            low, high = (low, middle) if taken >= total else (middle + 1, high)
+        each = {kind.name: self._within(kind.name, most[kind.name], low) for kind in kinds}
+        samples = [each[device.name] for device in rank_devices(self.scenario.cluster)]
+        return self._trimmed(samples, sum(samples) - total)
+
+    def _trimmed(self, samples: list[int], excess: int) -> list[int]:
+        """Less of them, always of the one that takes longest; of equals the last."""
+        devices = rank_devices(self.scenario.cluster)
+        while excess:
+            slowest = max(range(len(samples)), key=lambda r: (self.pass_ps(devices[r].name, samples[r]), r))
+            samples[slowest] -= 1
+            excess -= 1
+        return samples
+
+    def _most(self, kind: str, total: int) -> int:
+        """Samples whose activations fit a device of ``kind``, at most ``total``."""
+        return _largest(total, lambda own: self.need_bytes(own) <= self.tables.capacity_bytes(kind))
+
+    def _within(self, kind: str, most: int, limit_ps: int) -> int:
+        return _largest(most, lambda own: self.pass_ps(kind, own) <= limit_ps)
+
+    def pass_ps(self, kind: str, samples: int) -> int:
+        """All layers forward and backward; 0 without samples."""
+        key = (kind, samples)
+        if key not in self._passes:
+            both = (self.tables.forward_ps, self.tables.backward_ps) if samples else ()
+            self._passes[key] = sum(int(each(kind, 1, samples).sum()) for each in both)
+        return self._passes[key]
+
+    def need_bytes(self, samples: int) -> int:
+        """All but weights, gradients and optimizer states."""
+        if samples not in self._needs:
+            layers = (range(self.scenario.model.layers + 2),)
+            load = Load(layers, samples, 1, (), False, self.site.schedule.order(0, 1, 1, 1))
+            need = rank_memory(self.scenario, load, 0)
+            self._needs[samples] = need.activation_bytes + need.workspace_bytes + self.scenario.framework_bytes
+        return self._needs[samples]
+
+
+def _largest(most: int, holds: Callable[[int], bool]) -> int:
+    """The largest of 0..``most`` for which it holds; it holds for all below, and for 0."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
