@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.plan.sketch import Sketch
+from xsim.plan.kinds import Sketch
 from xsim.spec.cluster import DeviceSpec
 
 __all__ = ["Again", "Ints", "Kind", "Seat", "Tables"]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from xsim.plan.sketch import Sketch, whole_layers
+from xsim.plan.kinds import Sketch, whole_layers
 from xsim.spec.model import ModelSpec
 
 __all__ = ["Holding", "holdings", "ring_ps", "stage_syncs"]

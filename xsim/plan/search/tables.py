@@ -14,12 +14,12 @@ import numpy as np
 from xsim.errors import SpecError
 from xsim.plan.bodies import Bodies
 from xsim.plan.contracts import PlannerSite
+from xsim.plan.kinds import Sketch
 from xsim.plan.layout import Layout
 from xsim.plan.operator import ShardedOperator
 from xsim.plan.search.contracts import Again, Ints, Kind, Seat, Tables
 from xsim.plan.search.footprint import Footprint
 from xsim.plan.search.sync import Holding, holdings, ring_ps, stage_syncs
-from xsim.plan.sketch import Sketch
 from xsim.plan.workload import Compute
 from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts
 from xsim.spec.deployment import DeviceGroup, Recompute, Stage
