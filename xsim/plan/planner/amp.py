@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -97,7 +98,7 @@ def _ring_ps(scenario: Scenario, fabric: Fabric, grid: Grid, cuts: Sequence[int]
     if grid.dp == 1:
         return 0
     slowest_ps = 0
-    for s, (start, stop) in enumerate(zip(cuts, cuts[1:], strict=False)):
+    for s, (start, stop) in enumerate(pairwise(cuts)):
         held = set(range(start + 1, stop + 1)) | ({0} if s == 0 else set())
         held |= {scenario.model.layers + 1} if s == grid.pp - 1 else set()
         size = scenario.model.held_parameters(held) * scenario.gradient_dtype_bytes / grid.tp

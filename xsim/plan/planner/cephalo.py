@@ -1,4 +1,4 @@
-"""Cephalo: every device holds all layers, takes as much of the batch as it is fast, and keeps what its memory allows."""
+"""Cephalo: every device works on all layers, takes samples by its speed, and keeps states by its memory."""
 
 from __future__ import annotations
 

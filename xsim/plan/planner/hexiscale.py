@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import numpy.typing as npt
@@ -71,24 +71,26 @@ class Hexiscale:
         allowed = [n for n in range(1, scenario.cluster.ranks + 1) if scenario.batch % n == 0]
         hosts = len(set(rank_hosts(scenario.cluster)))
         at = _nearest(allowed, self.pipelines or hosts)
+        known = set[tuple[tuple[tuple[int, ...], ...], ...]]()
         for _ in range(self.evaluations):
             parts = equal_parts(weights, allowed[at], rng)
-            pipelines = [self._stages(scenario, weights, part, rng) for part in parts]
-            for own in samples:
+            pipelines = tuple(sorted(self._stages(scenario, weights, part, rng) for part in parts))
+            for own in samples if pipelines not in known else ():
                 sketch = _sketch(scenario, runs, pipelines, own)
                 if sketch:
                     yield price(sketch, runs.tables).iteration_ps, sketch
+            known.add(pipelines)
             at = min(max(at + rng.choice((-1, 1)), 0), len(allowed) - 1)
 
     def _stages(
         self, scenario: Scenario, weights: Weights, ranks: tuple[int, ...], rng: random.Random
-    ) -> list[tuple[int, ...]]:
+    ) -> tuple[tuple[int, ...], ...]:
         """Tensor groups of a pipeline in the order of its stages."""
         draws, likely = SUBPARTS
         count = min(1 + sum(rng.random() < likely for _ in range(draws)), len(ranks))
         parts = equal_parts(weights[np.ix_(ranks, ranks)], count, rng)
         groups = [group for part in parts for group in self._groups(scenario, [ranks[number] for number in part])]
-        return _shortest_way(weights, groups)[: scenario.model.layers]
+        return tuple(_shortest_way(weights, groups)[: scenario.model.layers])
 
     def _groups(self, scenario: Scenario, ranks: Sequence[int]) -> Iterator[tuple[int, ...]]:
         devices, hosts = rank_devices(scenario.cluster), rank_hosts(scenario.cluster)
@@ -122,9 +124,11 @@ def _shortest_way(weights: Weights, groups: list[tuple[int, ...]]) -> list[tuple
     def hop(a: tuple[int, ...], b: tuple[int, ...]) -> float:
         return float(weights[np.ix_(a, b)].min())
 
+    def length(way: Iterable[tuple[int, ...]]) -> float:
+        return sum((hop(a, b) for a, b in pairwise(way)), 0.0)
+
     if len(groups) <= ALL_ORDERS:
-        ways = permutations(groups)
-        return list(min(ways, key=lambda way: sum(hop(a, b) for a, b in zip(way, way[1:], strict=False))))
+        return list(min(permutations(groups), key=length))
     way, left = [groups[0]], groups[1:]
     while left:
         way.append(min(left, key=lambda group: hop(way[-1], group)))

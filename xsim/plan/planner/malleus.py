@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate, permutations
+from itertools import accumulate, pairwise, permutations
 
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.search.contracts import Seat
@@ -130,7 +130,7 @@ class _Dealing:
         pipelines = []
         for (_, _, kinds, layers), count in zip(solved, counts, strict=True):
             cuts = (0, *accumulate(layers))
-            spans = [range(a + 1, b + 1) for a, b in zip(cuts, cuts[1:], strict=False)]
+            spans = [range(a + 1, b + 1) for a, b in pairwise(cuts)]
             stages = [SketchStage(held, (Copies(kind, self.tp),)) for kind, held in zip(kinds, spans, strict=True)]
             pipelines.append(Pipeline(tuple(stages), self.micro_batch, count))
         return Sketch(tuple(pipelines))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import permutations
+from itertools import pairwise, permutations
 
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
@@ -104,7 +104,7 @@ class _Search:
         if min(each) < 0:
             return 2**62
         layers = self.runs.tables.layers
-        slowest = max(int(layers / sum(1 / own for own in each)), max(each), -(-layers // len(each)) * min(each))
+        slowest = max(int(layers / sum(1 / own for own in each)), *each, -(-layers // len(each)) * min(each))
         return (micro_batches - 1) * slowest + layers * min(each)
 
     def quickest_ps(self, mix: Mix, samples: int) -> int:
@@ -122,7 +122,7 @@ class _Search:
         return [tp for tp in (1 << p for p in range(most.bit_length())) if all(count % tp == 0 for _, count in mix)]
 
     def tied(self, mix: Mix, tp: int, samples: int) -> _Stage | None:
-        """Copies of ``tp`` devices each that share the samples by speed; None if some copy would get too few or many."""
+        """Copies of ``tp`` devices each that share samples by speed; None if one would get too few or many."""
         key = (mix, tp, samples)
         if key not in self._tied:
             self._tied[key] = self._tie(mix, tp, samples)
@@ -134,9 +134,8 @@ class _Search:
         if samples < copies or (len(names) == 1 and samples % copies):
             return None
         speeds = [2**40 // self.runs.layer_ps((Seat(name, tp, 1),)) for name, _ in names]
-        shares = largest_remainder(
-            samples, [own for (_, count), own in zip(names, speeds, strict=True) for _ in range(count)]
-        )
+        weights = [own for (_, count), own in zip(names, speeds, strict=True) for _ in range(count)]
+        shares = largest_remainder(samples, weights)
         if min(shares) < 1 or max(shares) > self.options.largest_micro_batch:
             return None
         seats, start = [], 0
@@ -203,7 +202,7 @@ def _mixes(order: tuple[int, ...], kinds: tuple[Kind, ...], sizes: tuple[int, ..
 
 
 def _sketch(stages: list[_Stage], cuts: tuple[int, ...], micro_batch: int, micro_batches: int) -> Sketch:
-    spans = [range(a + 1, b + 1) for a, b in zip(cuts, cuts[1:], strict=False)]
+    spans = [range(a + 1, b + 1) for a, b in pairwise(cuts)]
     found = (
         SketchStage(held, tuple(Copies(seat.kind, seat.tp, seat.width, seat.samples) for seat in stage.seats))
         for stage, held in zip(stages, spans, strict=True)
@@ -212,7 +211,7 @@ def _sketch(stages: list[_Stage], cuts: tuple[int, ...], micro_batch: int, micro
 
 
 def _update_ps(priced: Tables, stages: list[_Stage], cuts: tuple[int, ...]) -> int:
-    held = [range(a + 1, b + 1) for a, b in zip(cuts, cuts[1:], strict=False)]
+    held = [range(a + 1, b + 1) for a, b in pairwise(cuts)]
     held[0] = range(0, held[0].stop)
     held[-1] = range(held[-1].start, priced.layers + 2)
     return max(

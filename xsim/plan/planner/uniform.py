@@ -43,8 +43,8 @@ class Uniform:
         recompute: What the backward pass computes again in every layer: ``none``, ``selective`` (attention between its
             projections), ``full``, or the name of one operator.
         bucket: Largest gradient bucket, such as ``100 MB``; empty: one per data-parallel group.
-        search: Try all ``tp``, ``pp`` and ``micro_batch`` and take those with the shortest iteration, in closed form, of
-            all that fit; the three are left at what they are then.
+        search: Take the ``tp``, ``pp`` and ``micro_batch`` that fit and have the shortest iteration by its closed form;
+            none of the three is given then.
         zero, serial_sync, blocking_sends, tp_overlap: Of the deployment, as they are.
     """
 
@@ -119,8 +119,8 @@ class Uniform:
         priced = tables(scenario, site, sequence_parallel=self.sequence_parallel)
         for grid in grids(scenario, 0, LARGEST_MICRO_BATCH):
             if grid.stages(scenario):
-                degrees = {"tp": grid.tp, "pp": grid.pp, "micro_batch": grid.samples}
-                deployment = check_deployment(replace(self, search=False, **degrees)._grid(scenario), scenario)
+                found = replace(self, search=False, tp=grid.tp, pp=grid.pp, micro_batch=grid.samples)
+                deployment = check_deployment(found.plan(scenario, site), scenario)
                 yield price(sketch_of(deployment, scenario), priced).iteration_ps, deployment
 
     def _bucket_bytes(self) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, product
+from itertools import islice, pairwise, product
 
 __all__ = ["Deal", "deals"]
 
@@ -30,7 +30,7 @@ def deals(counts: tuple[int, ...], parts: int, limit: int) -> Iterator[Deal]:
 def _apart(counts: tuple[int, ...], parts: int) -> Deal:
     each = [kind for kind, count in enumerate(counts) for _ in range(count)]
     cuts = [part * len(each) // parts for part in range(parts + 1)]
-    dealt = (each[a:b] for a, b in zip(cuts, cuts[1:], strict=False))
+    dealt = (each[a:b] for a, b in pairwise(cuts))
     return _sorted([tuple(own.count(kind) for kind in range(len(counts))) for own in dealt])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from xsim.plan.search.contracts import Seat
 from xsim.plan.sketch import Copies, SketchStage
@@ -93,7 +93,7 @@ def grids(scenario: Scenario, largest_tp: int, largest_samples: int) -> Iterator
 
 def cut_into(stages: Sequence[GridStage], cuts: Sequence[int]) -> tuple[SketchStage, ...]:
     """The stages with their layers, by cuts 0 ... L of the transformer layers."""
-    spans = [range(a + 1, b + 1) for a, b in zip(cuts, cuts[1:], strict=False)]
+    spans = [range(a + 1, b + 1) for a, b in pairwise(cuts)]
     return tuple(stage.sketched(layers) for stage, layers in zip(stages, spans, strict=True))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from xsim.plan.search.contracts import Seat, Tables
-from xsim.plan.search.cuts import NEVER, StageTimes, least_maximum_cuts, stage_times
+from xsim.plan.search.cuts import StageTimes, least_maximum_cuts, stage_times
 
 __all__ = ["Shortage", "StageRuns"]
 
