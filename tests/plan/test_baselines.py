@@ -60,7 +60,7 @@ def test_the_best_grid_is_the_shortest_of_all() -> None:
 
 def test_a_searched_grid_is_not_told_its_degrees() -> None:
     for name in ("tp", "pp", "micro_batch"):
-        with pytest.raises(SpecError, match=rf"^{name} = 2: search: true finds it; leave it out"):
+        with pytest.raises(SpecError, match=rf"^planner.{name} = 2: search: true finds it; leave it out"):
             build("planner", {"name": "uniform", "search": True, name: 2})
     with pytest.raises(SpecError, match=r"^chunks = 2: with search: true stages are not virtual"):
         Uniform(search=True, chunks=2)
