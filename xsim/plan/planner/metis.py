@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise, permutations
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
-from xsim.plan.search.contracts import Kind, Seat, Tables
+from xsim.plan.search.contracts import Tables
+from xsim.plan.search.device_rows import Mix, TiedStage, Tying, shapes
 from xsim.plan.search.emit import best_placed
 from xsim.plan.search.grids import divisors
-from xsim.plan.search.shares import largest_remainder
+from xsim.plan.search.metis_published import as_published
 from xsim.plan.search.stage_runs import StageRuns
-from xsim.plan.search.stage_sizes import stage_sizes
 from xsim.plan.search.tables import tables
-from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
+from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage, place
 from xsim.spec.checks import at_least
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
 __all__ = ["Metis"]
-
-Mix = tuple[tuple[int, int], ...]  # (number of a kind, how many of its devices), of one stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +39,15 @@ class Metis:
         blocks: How many blocks of stages are permuted; smaller stages are tied together; the paper has 10.
         largest_tp: The largest tensor-parallel degree; 0: as many as a host has devices.
         largest_micro_batch: The most samples that a device takes at once.
+        faithful: Behave as the published code, with what is wrong in it (``xsim.plan.search.metis_published``): the
+            plan may need more memory than there is; that its stages leave layers out is an error.
     """
 
     variance: float = 1.0
     blocks: int = 4
     largest_tp: int = 0
     largest_micro_batch: int = 8
+    faithful: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.variance <= 1:
@@ -56,51 +57,39 @@ class Metis:
         at_least(self, "largest_micro_batch", 1)
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
-        runs = StageRuns(tables(scenario, site))
-        search = _Search(self, runs)
+        priced = tables(scenario, site)
+        runs = StageRuns(priced)
+        tying = Tying(runs, self.largest_tp, self.largest_micro_batch)
+        if self.faithful:
+            sketch = as_published(tying, priced, self.variance, self.blocks)
+            return place(replace(sketch, name="metis", source="metis"), scenario)
+        search = _Search(self, runs, tying)
         return best_placed(list(search.plans()), "metis", scenario, site, runs.shortage)
-
-
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    """Devices of a stage and how they are tied together.
-
-    Attributes:
-        seats: Its copies, those with equal samples together.
-    """
-
-    tp: int
-    seats: tuple[Seat, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
     options: Metis
     runs: StageRuns
-    _tied: dict[tuple[Mix, int, int], _Stage | None] = field(default_factory=dict)
+    tying: Tying
     _quickest: dict[tuple[Mix, int], int] = field(default_factory=dict)
 
     def plans(self) -> Iterator[tuple[int, Sketch]]:
         """Those that were the fastest when they were found."""
         least_ps: int | None = None
-        kinds = self.runs.tables.kinds
-        total = sum(kind.count for kind in kinds)
-        for order in permutations(range(len(kinds))):
-            for stages in range(1, min(total, self.runs.tables.layers) + 1):
-                for sizes in stage_sizes(total, stages, self.options.variance, self.options.blocks):
-                    mixes = _mixes(order, kinds, sizes)
-                    for micro_batches in divisors(self.runs.tables.batch):
-                        if least_ps is not None and self._at_least(mixes, micro_batches) >= least_ps:
-                            continue
-                        found = self._walk(mixes, micro_batches, least_ps)
-                        if found and (least_ps is None or found[0] < least_ps):
-                            least_ps = found[0]
-                            yield found
+        for _, row in shapes(self.runs.tables, self.options.variance, self.options.blocks):
+            for micro_batches in divisors(self.runs.tables.batch):
+                if least_ps is not None and self._at_least(row, micro_batches) >= least_ps:
+                    continue
+                found = self._walk(row, micro_batches, least_ps)
+                if found and (least_ps is None or found[0] < least_ps):
+                    least_ps = found[0]
+                    yield found
 
-    def _at_least(self, mixes: tuple[Mix, ...], micro_batches: int) -> int:
+    def _at_least(self, row: tuple[Mix, ...], micro_batches: int) -> int:
         """What no plan of these stages is faster than: layers cut in fractions, however their devices are tied."""
         samples = self.runs.tables.batch // micro_batches
-        each = [self.quickest_ps(mix, samples) for mix in mixes]
+        each = [self.quickest_ps(mix, samples) for mix in row]
         if min(each) < 0:
             return 2**62
         layers = self.runs.tables.layers
@@ -111,59 +100,28 @@ class _Search:
         """One transformer layer for a micro-batch of so many samples, with the best degree; -1 if there is none."""
         key = (mix, samples)
         if key not in self._quickest:
-            tied = [self.tied(mix, tp, samples) for tp in self._degrees(mix)]
+            tied = [self.tying.tied(mix, tp, samples) for tp in self.tying.degrees(mix)]
             self._quickest[key] = min((self.runs.layer_ps(own.seats) for own in tied if own), default=-1)
         return self._quickest[key]
 
-    def _degrees(self, mix: Mix) -> list[int]:
-        kinds = self.runs.tables.kinds
-        most = min(max(self.runs.tables.tps(kinds[number].name)) for number, _ in mix)
-        most = min(most, self.options.largest_tp or most)
-        return [tp for tp in (1 << p for p in range(most.bit_length())) if all(count % tp == 0 for _, count in mix)]
-
-    def tied(self, mix: Mix, tp: int, samples: int) -> _Stage | None:
-        """Copies of ``tp`` devices each that share samples by speed; None if one would get too few or many."""
-        key = (mix, tp, samples)
-        if key not in self._tied:
-            self._tied[key] = self._tie(mix, tp, samples)
-        return self._tied[key]
-
-    def _tie(self, mix: Mix, tp: int, samples: int) -> _Stage | None:
-        names = [(self.runs.tables.kinds[number].name, count // tp) for number, count in mix]
-        copies = sum(count for _, count in names)
-        if samples < copies or (len(names) == 1 and samples % copies):
-            return None
-        speeds = [2**40 // self.runs.layer_ps((Seat(name, tp, 1),)) for name, _ in names]
-        weights = [own for (_, count), own in zip(names, speeds, strict=True) for _ in range(count)]
-        shares = largest_remainder(samples, weights)
-        if min(shares) < 1 or max(shares) > self.options.largest_micro_batch:
-            return None
-        seats, start = [], 0
-        for name, count in names:
-            own = shares[start : start + count]
-            start += count
-            for each in sorted(set(own), reverse=True):
-                seats.append(Seat(name, tp, each, own.count(each)))
-        return _Stage(tp, tuple(seats))
-
-    def _walk(self, mixes: tuple[Mix, ...], micro_batches: int, least_ps: int | None) -> tuple[int, Sketch] | None:
+    def _walk(self, row: tuple[Mix, ...], micro_batches: int, least_ps: int | None) -> tuple[int, Sketch] | None:
         """The first way to tie the devices of stages together with which all layers fit."""
         samples = self.runs.tables.batch // micro_batches
-        degrees = [self._degrees(mix) for mix in mixes]
-        at = [0] * len(mixes)
+        degrees = [self.tying.degrees(mix) for mix in row]
+        at = [0] * len(row)
         while True:
-            tied = [self.tied(mix, own[i], samples) for mix, own, i in zip(mixes, degrees, at, strict=True)]
+            tied = [self.tying.tied(mix, own[i], samples) for mix, own, i in zip(row, degrees, at, strict=True)]
             stages = [own for own in tied if own]
-            if len(stages) == len(mixes):
+            if len(stages) == len(row):
                 cut = self.runs.cut([own.seats for own in stages], micro_batches)
                 if cut:
                     return self._timed(stages, *cut, micro_batches, least_ps)
-            grown = [s for s in range(len(mixes)) if at[s] + 1 < len(degrees[s])]
+            grown = [s for s in range(len(row)) if at[s] + 1 < len(degrees[s])]
             if not grown:
                 return None
-            at[min(grown, key=lambda s: self._spare(tied[s], s, len(mixes), micro_batches))] += 1
+            at[min(grown, key=lambda s: self._spare(tied[s], s, len(row), micro_batches))] += 1
 
-    def _spare(self, stage: _Stage | None, number: int, stages: int, micro_batches: int) -> int:
+    def _spare(self, stage: TiedStage | None, number: int, stages: int, micro_batches: int) -> int:
         """Layers that a stage has memory for beyond an even share; least if its copies get no whole samples."""
         if stage is None:
             return -(2**31)
@@ -173,7 +131,7 @@ class _Search:
         return most - self.runs.tables.layers // stages
 
     def _timed(
-        self, stages: list[_Stage], cuts: tuple[int, ...], times: list[int], micro_batches: int, least_ps: int | None
+        self, stages: list[TiedStage], cuts: tuple[int, ...], times: list[int], micro_batches: int, least_ps: int | None
     ) -> tuple[int, Sketch] | None:
         priced = self.runs.tables
         total_ps = (micro_batches - 1) * max(times) + sum(times)
@@ -185,23 +143,7 @@ class _Search:
         return total_ps, sketch
 
 
-def _mixes(order: tuple[int, ...], kinds: tuple[Kind, ...], sizes: tuple[int, ...]) -> tuple[Mix, ...]:
-    """Which devices each stage gets of the row of kinds."""
-    left = [(number, kinds[number].count) for number in order]
-    found = []
-    for size in sizes:
-        own, missing = [], size
-        while missing:
-            number, count = left[0]
-            taken = min(count, missing)
-            own.append((number, taken))
-            left[:1] = [(number, count - taken)] if taken < count else []
-            missing -= taken
-        found.append(tuple(own))
-    return tuple(found)
-
-
-def _sketch(stages: list[_Stage], cuts: tuple[int, ...], micro_batch: int, micro_batches: int) -> Sketch:
+def _sketch(stages: list[TiedStage], cuts: tuple[int, ...], micro_batch: int, micro_batches: int) -> Sketch:
     spans = [range(a + 1, b + 1) for a, b in pairwise(cuts)]
     found = (
         SketchStage(held, tuple(Copies(seat.kind, seat.tp, seat.width, seat.samples) for seat in stage.seats))
@@ -210,7 +152,7 @@ def _sketch(stages: list[_Stage], cuts: tuple[int, ...], micro_batch: int, micro
     return Sketch((Pipeline(tuple(found), micro_batch, micro_batches),))
 
 
-def _update_ps(priced: Tables, stages: list[_Stage], cuts: tuple[int, ...]) -> int:
+def _update_ps(priced: Tables, stages: list[TiedStage], cuts: tuple[int, ...]) -> int:
     held = [range(a + 1, b + 1) for a, b in pairwise(cuts)]
     held[0] = range(0, held[0].stop)
     held[-1] = range(held[-1].start, priced.layers + 2)
