@@ -16,7 +16,8 @@ from xsim.plan.sketch import place
 
 LAYERS = 6
 ASKED = question(("fast", 4), ("slow", 4), layers=LAYERS)
-TABLES = {cls: tables_of(ASKED, cls()) for cls in (OneFOneB, GPipe, ZbH1)}
+SCHEDULES: tuple[type[OneFOneB | GPipe | ZbH1], ...] = (OneFOneB, GPipe, ZbH1)
+TABLES = {cls: tables_of(ASKED, cls()) for cls in SCHEDULES}
 OPERATORS = ("core", "activation", "mlp_norm", "full")
 
 
@@ -40,7 +41,7 @@ def sketches(draw: st.DrawFn) -> Sketch:
 
 @settings(max_examples=20)
 @given(sketches(), st.sampled_from([OneFOneB, GPipe]))
-def test_memory_is_that_of_the_placed_plan(sketch: Sketch, cls: type[OneFOneB]) -> None:
+def test_memory_is_that_of_the_placed_plan(sketch: Sketch, cls: type[OneFOneB | GPipe]) -> None:
     needs, found = _both(sketch, cls)
 
     assert needs == found
@@ -54,7 +55,7 @@ def test_memory_is_never_below_where_backward_passes_are_cut(sketch: Sketch) -> 
     assert all(own >= need for own, need in zip(found, needs, strict=True))
 
 
-def _both(sketch: Sketch, cls: type) -> tuple[list[int], list[int]]:
+def _both(sketch: Sketch, cls: type[OneFOneB | GPipe | ZbH1]) -> tuple[list[int], list[int]]:
     """What the memory model and the tables say of each copy, in order of the ranks."""
     known = TABLES[cls]
     plan = place(sketch, ASKED)
