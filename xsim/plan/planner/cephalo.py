@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
@@ -16,6 +17,7 @@ from xsim.plan.search.tables import ModelTables, tables
 from xsim.spec.cluster import rank_devices
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.scenario import Scenario, check_deployment
+from xsim.units import PS_PER_S
 
 __all__ = ["Cephalo"]
 
@@ -27,7 +29,8 @@ class Cephalo:
     No tensor or pipeline parallelism: ``zero: 3`` over all devices, gathered layer by layer. What a device takes of
     each of the steps of an iteration, and what it keeps of weights, gradients and optimizer states, are chosen apart:
     samples so that the slowest is as fast as can be and its activations fit; then states in proportion to the memory
-    that is left. Steps are as few as fit: each gathers all weights again. A device too slow for a sample idles.
+    that is left. Steps are as few as fit: each gathers all weights again. A device too slow for a sample idles. A step
+    takes the slowest device's work or the rings of weights and gradients, whichever is longer.
 
     Attributes:
         steps: Into how many parts the batch is cut, whose gradients are added up; 0: as few as fit.
@@ -80,8 +83,22 @@ class _Samples:
             stages=(Stage(groups=groups, layers=(layers,)),), micro_batch=sum(samples), micro_batches=steps
         )
         bucket = self.scenario.model.layer_parameters(1) * self.scenario.dtype_bytes
-        plan = DeploymentPlan(replicas=(replica,), name="cephalo", zero=3, bucket_bytes=bucket)
+        predicted = steps * max(self._slowest_ps(samples), self._exchange_ps([group.ranks[0] for group in groups]))
+        plan = DeploymentPlan(replicas=(replica,), name="cephalo", zero=3, bucket_bytes=bucket, predicted_ps=predicted)
         return check_deployment(plan, self.scenario)
+
+    def _slowest_ps(self, samples: list[int]) -> int:
+        devices = rank_devices(self.scenario.cluster)
+        return max(self.pass_ps(device.name, own) for device, own in zip(devices, samples, strict=True))
+
+    def _exchange_ps(self, ranks: list[int]) -> int:
+        """Weights gathered twice and gradients scattered once, in rings at the rate of the slowest link on them."""
+        if len(ranks) == 1:
+            return 0
+        fabric, own = self.site.fabric, self.scenario
+        rate = min(fabric.path_bandwidth_bytes_per_s(a, b) for a, b in pairwise((*ranks, ranks[0])))
+        moved = own.model.parameters * (2 * own.dtype_bytes + own.gradient_dtype_bytes)
+        return round(moved * (len(ranks) - 1) / len(ranks) / rate * PS_PER_S)
 
     def _shared(self, total: int, shortage: Shortage) -> list[int] | None:
         """Samples of each rank that sum to ``total``, with the least time of the slowest, by bisection of it."""

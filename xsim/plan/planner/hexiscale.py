@@ -72,7 +72,8 @@ class Hexiscale:
         hosts = len(set(rank_hosts(scenario.cluster)))
         at = _nearest(allowed, self.pipelines or hosts)
         known = set[tuple[tuple[tuple[int, ...], ...], ...]]()
-        for _ in range(self.evaluations):
+        for number in range(self.evaluations):
+            site.progress(number, self.evaluations, "cuts")
             parts = equal_parts(weights, allowed[at], rng)
             pipelines = tuple(sorted(self._stages(scenario, weights, part, rng) for part in parts))
             for own in samples if pipelines not in known else ():

@@ -55,12 +55,14 @@ class Malleus:
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
         runs = StageRuns(tables(scenario, site))
-        return best_placed(list(self._plans(scenario, runs)), "malleus", scenario, site, runs.shortage)
+        return best_placed(list(self._plans(scenario, site, runs)), "malleus", scenario, site, runs.shortage)
 
-    def _plans(self, scenario: Scenario, runs: StageRuns) -> Iterator[tuple[int, Sketch]]:
+    def _plans(self, scenario: Scenario, site: PlannerSite, runs: StageRuns) -> Iterator[tuple[int, Sketch]]:
         kinds = runs.tables.kinds
         largest = min(max(kind.per_host for kind in kinds), scenario.model.heads)
-        for tp in (self.tp,) if self.tp else powers_of_two(largest):
+        degrees = (self.tp,) if self.tp else powers_of_two(largest)
+        for number, tp in enumerate(degrees):
+            site.progress(number, len(degrees), "tensor degrees")
             groups = {kind.name: sum(own // tp for own in kind.hosts) for kind in kinds if kind.per_host >= tp}
             for micro_batch in (self.micro_batch,) if self.micro_batch else (1, 2, 4, 8):
                 if scenario.batch % micro_batch or not groups:

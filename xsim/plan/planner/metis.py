@@ -22,6 +22,8 @@ from xsim.spec.scenario import Scenario
 
 __all__ = ["Metis"]
 
+TOLD = 256  # shapes between two words on how far it is
+
 
 @dataclass(frozen=True, slots=True)
 class Metis:
@@ -64,7 +66,7 @@ class Metis:
             sketch = as_published(tying, priced, self.variance, self.blocks)
             return place(replace(sketch, name="metis", source="metis"), scenario)
         search = _Search(self, runs, tying)
-        return best_placed(list(search.plans()), "metis", scenario, site, runs.shortage)
+        return best_placed(list(search.plans(site)), "metis", scenario, site, runs.shortage)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,10 +76,13 @@ class _Search:
     tying: Tying
     _quickest: dict[tuple[Mix, int], int] = field(default_factory=dict)
 
-    def plans(self) -> Iterator[tuple[int, Sketch]]:
+    def plans(self, site: PlannerSite) -> Iterator[tuple[int, Sketch]]:
         """Those that were the fastest when they were found."""
         least_ps: int | None = None
-        for _, row in shapes(self.runs.tables, self.options.variance, self.options.blocks):
+        rows = list(shapes(self.runs.tables, self.options.variance, self.options.blocks))
+        for number, (_, row) in enumerate(rows):
+            if number % TOLD == 0:
+                site.progress(number, len(rows), "shapes")
             for micro_batches in divisors(self.runs.tables.batch):
                 if least_ps is not None and self._at_least(row, micro_batches) >= least_ps:
                     continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from xsim.errors import SpecError
@@ -50,15 +50,15 @@ class Sailor:
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
         priced, shortage = tables(scenario, site), Shortage()
-        found = list(self._plans(priced, shortage))
-        ranked = ((int(value), sketch) for value, sketch in found)
-        return best_placed(ranked, "sailor", scenario, site, shortage)
+        found = [(int(value), sketch) for value, sketch in self._plans(priced, shortage, site)]
+        return best_placed(found, "sailor", scenario, site, shortage)
 
-    def _plans(self, priced: Tables, shortage: Shortage) -> Iterator[tuple[float, Sketch]]:
+    def _plans(self, priced: Tables, shortage: Shortage, site: PlannerSite) -> Iterator[tuple[float, Sketch]]:
         devices = sum(kind.count for kind in priced.kinds)
         most = min(self.stages or priced.layers, priced.layers, devices)
         samples = sorted({s for kind in priced.kinds for s in priced.micro_batches(kind.name, 1)})
         for count in range(1, most + 1):
+            site.progress(count - 1, most, "numbers of stages")
             for own in samples:
                 best: float | None = None
                 for dp in _widths(priced, own, devices // count):
@@ -66,11 +66,12 @@ class Sailor:
                     sketch = shape.best()
                     if sketch is None:
                         continue
-                    value = shape.value(sketch)
+                    time_ps, dollars = shape.takes_and_costs(sketch)
+                    value = time_ps * dollars if self.objective == "cost" else time_ps
                     if best is not None and value >= best:
                         break
                     best = value
-                    yield value, sketch
+                    yield value, replace(sketch, predicted_ps=time_ps)
 
 
 def _widths(priced: Tables, samples: int, most: int) -> list[int]:
@@ -116,12 +117,12 @@ class _Shape:
         """Of the one pipeline."""
         return self.tables.batch // (self.dp * self.samples)
 
-    def value(self, sketch: Sketch) -> float:
-        """Picoseconds of an iteration, or picoseconds times the hourly price, with the sum of gradients."""
+    def takes_and_costs(self, sketch: Sketch) -> tuple[int, float]:
+        """Picoseconds of an iteration, with the sum of gradients, and what its devices cost an hour."""
         found = self.suffix(0, tuple(kind.count for kind in self.tables.kinds))
         assert found is not None, "a sketch was made of it"
         time_ps = found.fill_ps + (self.micro_batches - 1) * found.straggler_ps + self.tables.sync_ps(sketch)
-        return time_ps * found.price if self.by_cost else time_ps
+        return time_ps, found.price
 
     def best(self) -> Sketch | None:
         """The plan of this shape; None if there is none."""

@@ -108,10 +108,10 @@ class Uniform:
         """Of the grids that fit the one with the shortest iteration; of equals the one with the smallest degrees."""
         shortage = Shortage()
         timed = sorted(self._timed(scenario, site), key=lambda each: each[0])
-        for _, deployment in timed:
+        for predicted_ps, deployment in timed:
             verdict = deployment_memory(scenario, deployment, site.schedule.order)
             if verdict.fits:
-                return deployment
+                return replace(deployment, predicted_ps=predicted_ps)
             shortage.note(rank_devices(scenario.cluster)[verdict.rank].name, verdict.shortfall_bytes)
         raise nothing_fits("uniform", scenario, shortage)
 

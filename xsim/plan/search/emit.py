@@ -20,17 +20,19 @@ __all__ = ["best_placed", "nothing_fits"]
 def best_placed(
     found: Iterable[tuple[int, Sketch]], planner: str, scenario: Scenario, site: PlannerSite, shortage: Shortage
 ) -> DeploymentPlan:
-    """Of plans and what they take, in picoseconds, the fastest that has room and memory; of equals the first.
+    """Of plans and their values, the least that has room and memory; of equals the first.
 
     Args:
+        found: A value is what an iteration takes in picoseconds, unless the sketch itself says that.
         shortage: What those lacked that are not among ``found``.
 
     Raises:
         SpecError: There is none; it says what is missing.
     """
-    for predicted_ps, sketch in sorted(found, key=lambda each: each[0]):
+    for value, sketch in sorted(found, key=lambda each: each[0]):
+        named = replace(sketch, name=planner, source=planner, predicted_ps=sketch.predicted_ps or value)
         try:
-            deployment = place(replace(sketch, name=planner, source=planner, predicted_ps=predicted_ps), scenario)
+            deployment = place(named, scenario)
         except SpecError:
             continue  # the hosts have no seats for groups of these sizes together
         verdict = deployment_memory(scenario, deployment, site.schedule.order)
