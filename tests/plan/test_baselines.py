@@ -172,3 +172,23 @@ def test_cephalo_cuts_the_batch_where_told_or_where_memory_is_short() -> None:
     assert found(Cephalo(), little).replicas[0].micro_batches > 1
     with pytest.raises(SpecError, match=r"planner.steps = 3: it does not divide the batch of 32"):
         found(Cephalo(steps=3))
+
+
+def test_cephalo_fits_more_if_it_computes_again() -> None:
+    small = [replace(own, memory_bytes=2 * 10**9) for own in (FAST, SLOW)]
+    tight = replace(UNLIKE, batch=256, cluster=cluster(4, 4, devices=tuple(small)))
+
+    kept, again = found(Cephalo(), tight), found(Cephalo(recompute="full"), tight)
+
+    assert again.replicas[0].micro_batches < kept.replicas[0].micro_batches
+    assert {entry.operator for entry in again.replicas[0].stages[0].recompute} == {"full"}
+
+
+def test_metis_looks_no_further_than_told() -> None:
+    priced = tables(UNLIKE, site_of(UNLIKE))
+    few, many = (found(Metis(evaluations=count)) for count in (1, 150_000))
+
+    assert len(few.replicas[0].stages) == 1
+    times = [price(sketch_of(plan, UNLIKE), priced).iteration_ps for plan in (many, few)]
+    assert times[0] < times[1]
+    assert found(Metis(evaluations=1, faithful=True)) != found(Metis(faithful=True))

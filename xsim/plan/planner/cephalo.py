@@ -15,7 +15,7 @@ from xsim.plan.search.grids import divisors
 from xsim.plan.search.stage_runs import Shortage
 from xsim.plan.search.tables import ModelTables, tables
 from xsim.spec.cluster import rank_devices
-from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
+from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
 from xsim.spec.scenario import Scenario, check_deployment
 from xsim.units import PS_PER_S
 
@@ -33,9 +33,12 @@ class Cephalo:
     takes the slowest device's work or the rings of weights and gradients, whichever is longer.
 
     Attributes:
+        recompute: What the backward pass computes again in every layer, as in ``uniform``: ``none``, ``selective``,
+            ``full`` or the name of one operator.
         steps: Into how many parts the batch is cut, whose gradients are added up; 0: as few as fit.
     """
 
+    recompute: str = "none"
     steps: int = 0
 
     def __post_init__(self) -> None:
@@ -43,7 +46,7 @@ class Cephalo:
             raise SpecError("steps", self.steps, "a count is 0 or more", "write 0 to have it found")
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
-        shortage, search = Shortage(), _Samples(scenario, site, tables(scenario, site))
+        shortage, search = Shortage(), _Samples(scenario, site, tables(scenario, site), self.recompute)
         if self.steps and scenario.batch % self.steps:
             problem = f"it does not divide the batch of {scenario.batch}"
             raise SpecError("planner.steps", self.steps, problem, "choose a divisor, or 0")
@@ -63,6 +66,7 @@ class _Samples:
     scenario: Scenario
     site: PlannerSite
     tables: ModelTables
+    recompute: str
     _passes: dict[tuple[str, int], int] = field(default_factory=dict)
     _needs: dict[int, int] = field(default_factory=dict)
 
@@ -80,7 +84,9 @@ class _Samples:
         )
         layers = range(1, self.scenario.model.layers + 1)
         replica = Replica(
-            stages=(Stage(groups=groups, layers=(layers,)),), micro_batch=sum(samples), micro_batches=steps
+            stages=(Stage(groups=groups, layers=(layers,), recompute=self._again()),),
+            micro_batch=sum(samples),
+            micro_batches=steps,
         )
         bucket = self.scenario.model.layer_parameters(1) * self.scenario.dtype_bytes
         predicted = steps * max(self._slowest_ps(samples), self._exchange_ps([group.ranks[0] for group in groups]))
@@ -138,15 +144,23 @@ class _Samples:
         """All layers forward and backward; 0 without samples."""
         key = (kind, samples)
         if key not in self._passes:
-            both = (self.tables.forward_ps, self.tables.backward_ps) if samples else ()
-            self._passes[key] = sum(int(each(kind, 1, samples).sum()) for each in both)
+            self._passes[key] = self._both_ps(kind, samples) if samples else 0
         return self._passes[key]
+
+    def _both_ps(self, kind: str, samples: int) -> int:
+        again = frozenset(() if self.recompute == "none" else (self.recompute,))
+        forward, backward = self.tables.forward_ps(kind, 1, samples), self.tables.backward_ps(kind, 1, samples, again)
+        return int(forward.sum() + backward.sum())
+
+    def _again(self) -> tuple[Recompute, ...]:
+        layers = range(1, self.scenario.model.layers + 1)
+        return () if self.recompute == "none" else (Recompute(operator=self.recompute, layers=layers),)
 
     def need_bytes(self, samples: int) -> int:
         """All but weights, gradients and optimizer states."""
         if samples not in self._needs:
             layers = (range(self.scenario.model.layers + 2),)
-            load = Load(layers, samples, 1, (), False, self.site.schedule.order(0, 1, 1, 1))
+            load = Load(layers, samples, 1, (), False, self.site.schedule.order(0, 1, 1, 1), self._again())
             need = rank_memory(self.scenario, load, 0)
             self._needs[samples] = need.activation_bytes + need.workspace_bytes + self.scenario.framework_bytes
         return self._needs[samples]

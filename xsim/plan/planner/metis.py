@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
@@ -41,6 +41,8 @@ class Metis:
         blocks: How many blocks of stages are permuted; smaller stages are tied together; the paper has 10.
         largest_tp: The largest tensor-parallel degree; 0: as many as a host has devices.
         largest_micro_batch: The most samples that a device takes at once.
+        evaluations: How many pairs of stages and micro-batches are looked at, few stages first; the search of 32 + 32
+            devices and a batch of 1024 has 141,086.
         faithful: Behave as the published code, with what is wrong in it (``xsim.plan.search.metis_published``): the
             plan may need more memory than there is; that its stages leave layers out is an error.
     """
@@ -49,6 +51,7 @@ class Metis:
     blocks: int = 4
     largest_tp: int = 0
     largest_micro_batch: int = 8
+    evaluations: int = 150_000
     faithful: bool = False
 
     def __post_init__(self) -> None:
@@ -56,6 +59,7 @@ class Metis:
             raise SpecError("variance", self.variance, "a part of the even share is 0 to 1", "write 1, or 0.5")
         at_least(self, "blocks", 1)
         at_least(self, "largest_tp", 0)
+        at_least(self, "evaluations", 1)
         at_least(self, "largest_micro_batch", 1)
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
@@ -63,7 +67,7 @@ class Metis:
         runs = StageRuns(priced)
         tying = Tying(runs, self.largest_tp, self.largest_micro_batch)
         if self.faithful:
-            sketch = as_published(tying, priced, self.variance, self.blocks)
+            sketch = as_published(tying, priced, (self.variance, self.blocks), self.evaluations)
             return place(replace(sketch, name="metis", source="metis"), scenario)
         search = _Search(self, runs, tying)
         return best_placed(list(search.plans(site)), "metis", scenario, site, runs.shortage)
@@ -79,11 +83,12 @@ class _Search:
     def plans(self, site: PlannerSite) -> Iterator[tuple[int, Sketch]]:
         """Those that were the fastest when they were found."""
         least_ps: int | None = None
-        rows = list(shapes(self.runs.tables, self.options.variance, self.options.blocks))
-        for number, (_, row) in enumerate(rows):
+        counts, most = divisors(self.runs.tables.batch), self.options.evaluations
+        rows = shapes(self.runs.tables, self.options.variance, self.options.blocks)
+        for number, (_, row) in enumerate(islice(rows, -(-most // len(counts)))):
             if number % TOLD == 0:
-                site.progress(number, len(rows), "shapes")
-            for micro_batches in divisors(self.runs.tables.batch):
+                site.progress(number * len(counts), most, "plans at most")
+            for micro_batches in counts:
                 if least_ps is not None and self._at_least(row, micro_batches) >= least_ps:
                     continue
                 found = self._walk(row, micro_batches, least_ps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -54,20 +55,24 @@ class Sailor:
         return best_placed(found, "sailor", scenario, site, shortage)
 
     def _plans(self, priced: Tables, shortage: Shortage, site: PlannerSite) -> Iterator[tuple[float, Sketch]]:
-        devices = sum(kind.count for kind in priced.kinds)
+        devices, by_cost = sum(kind.count for kind in priced.kinds), self.objective == "cost"
         most = min(self.stages or priced.layers, priced.layers, devices)
         samples = sorted({s for kind in priced.kinds for s in priced.micro_batches(kind.name, 1)})
+        fastest_ps: float = math.inf
         for count in range(1, most + 1):
             site.progress(count - 1, most, "numbers of stages")
             for own in samples:
                 best: float | None = None
                 for dp in _widths(priced, own, devices // count):
-                    shape = _Shape(priced, count, own, dp, self.objective == "cost", shortage)
+                    shape = _Shape(priced, count, own, dp, by_cost, shortage)
+                    if not by_cost and fastest_ps <= shape.at_least_ps() < math.inf:
+                        break
                     sketch = shape.best()
                     if sketch is None:
                         continue
                     time_ps, dollars = shape.takes_and_costs(sketch)
-                    value = time_ps * dollars if self.objective == "cost" else time_ps
+                    fastest_ps = min(fastest_ps, time_ps)
+                    value = time_ps * dollars if by_cost else time_ps
                     if best is not None and value >= best:
                         break
                     best = value
@@ -123,6 +128,15 @@ class _Shape:
         assert found is not None, "a sketch was made of it"
         time_ps = found.fill_ps + (self.micro_batches - 1) * found.straggler_ps + self.tables.sync_ps(sketch)
         return time_ps, found.price
+
+    def at_least_ps(self) -> float:
+        """What an iteration takes without hand-overs and sums, if each stage had its fastest kind."""
+        each = []
+        for stage in range(self.stages):
+            degrees = [(kind.name, self.degree(stage, kind)) for kind in self.tables.kinds]
+            times = [self.takes(stage, Seat(name, tp, self.samples)) for name, tp in degrees if tp]
+            each.append(min(times, default=math.inf))
+        return sum(each) + (self.micro_batches - 1) * max(each)
 
     def best(self) -> Sketch | None:
         """The plan of this shape; None if there is none."""

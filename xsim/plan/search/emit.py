@@ -51,6 +51,6 @@ def nothing_fits(planner: str, scenario: Scenario, shortage: Shortage) -> SpecEr
     lacks, kind = shortage.lacks_bytes, shortage.kind
     problem = (
         f"no plan that {planner} can make fits the {has / 1e9:.0f} GB of {scenario.cluster.ranks} devices: "
-        f"the nearest lacks {max(lacks / 1e9, 0.01):.2f} GB on each {kind} of a stage"
+        f"the nearest lacks {max(lacks / 1e9, 0.01):.2f} GB on a {kind}"
     )
     return SpecError("planner", planner, problem, "add devices or memory, or choose a smaller model or batch")

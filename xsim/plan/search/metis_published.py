@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -36,18 +36,23 @@ RETRIES = 3
 SHRUNK = 0.9
 
 
-def as_published(tying: Tying, priced: ModelTables, variance: float, blocks: int) -> Sketch:
+def as_published(tying: Tying, priced: ModelTables, sizes: tuple[float, int], evaluations: int) -> Sketch:
     """The plan with the least cost.
+
+    Args:
+        sizes: Variance and blocks of the sizes of stages.
+        evaluations: How many pairs of stages and micro-batches are looked at.
 
     Raises:
         SpecError: It leaves out layers or has empty stages, or no plan at all is priced.
     """
     best: tuple[float, list[TiedStage], tuple[int, ...], int] | None = None
     search = _Published(tying, priced)
-    for order, row in shapes(priced, variance, blocks):
+    counts = divisors(priced.batch)
+    for order, row in islice(shapes(priced, *sizes), -(-evaluations // len(counts))):
         if order and len(row) == 1:
             continue  # the walk through stages begins with two of them
-        for micro_batches in divisors(priced.batch):
+        for micro_batches in counts:
             for stages, cuts in search.walk(row, micro_batches):
                 seen = 1 if order and len(row) == 2 else len(row)
                 cost = search.cost_ps(stages[:seen], cuts, micro_batches)
