@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -122,13 +121,8 @@ class SailorTables:
         size = int(self._info(source.tp, "act_output_floats")[0]) * FLOAT_BYTES * source.samples
         return round(self._hand_over_s((source.kind, source.tp), (target.kind, target.tp), size) * 1e12)
 
-    def hand_overs_ps(self, stages: Sequence[tuple[Seat, ...]]) -> tuple[int, ...]:
-        sent = [0] * len(stages)
-        for s, (near, far) in enumerate(pairwise(stages)):
-            first, last = s == 0 and len(stages) > 3, s + 2 == len(stages)
-            sent[s] += (1 + first) * max(self.boundary_ps(a, b) for a in near for b in far)
-            sent[s + 1] += (1 + last) * max(self.boundary_ps(b, a) for a in near for b in far)
-        return tuple(sent)
+    def send_weights(self, stages: int) -> tuple[int, int]:
+        return 1 + (stages > 3), 2
 
     def sync_ps(self, sketch: Sketch) -> int:
         found: dict[tuple[int, int], int] = {}

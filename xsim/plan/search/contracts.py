@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -116,8 +116,8 @@ class Tables(Protocol):
     def boundary_ps(self, source: Seat, target: Seat) -> int:
         """One hand-over of a micro-batch's activations from stage to stage, across hosts if there are several."""
 
-    def hand_overs_ps(self, stages: Sequence[tuple[Seat, ...]]) -> tuple[int, ...]:
-        """What each stage of a pipeline sends to its neighbours for one micro-batch, both ways."""
+    def send_weights(self, stages: int) -> tuple[int, int]:
+        """How many times what the first stage sends forward counts, and what the last sends back."""
 
     def sync_ps(self, sketch: Sketch) -> int:
         """The sum of gradients over all who hold a layer, alone: of the stage that it takes longest."""
