@@ -287,6 +287,22 @@ class _Site(Members):
     def progress(self, done: int, of: int, what: str) -> None:
         self.heard(done, of, what)
 
+    @property
+    def compute(self) -> ComputeModel:
+        return self.experiment.compute
+
+    @property
+    def algorithm(self) -> CollectiveAlgorithm:
+        return self.experiment.collective
+
+    @property
+    def strategy(self) -> Reshard:
+        return self.experiment.reshard
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.experiment.schedule
+
     def device(self, rank: int) -> DeviceSpec:
         return rank_devices(self.experiment.scenario.cluster)[rank]
 
