@@ -9,7 +9,7 @@ from itertools import combinations
 from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage
 from xsim.plan.search.columns import Columns
 from xsim.plan.search.contracts import Seat, Tables
-from xsim.plan.search.price import hand_overs_ps, pass_ps, price
+from xsim.plan.search.price import pass_ps, price
 
 __all__ = ["best_plan", "every_pipeline"]
 
@@ -50,7 +50,7 @@ def every_pipeline(tables: Tables, *, stages: int, width: int, micro_batch: int)
         if tables.batch % samples:
             continue
         for seats in _orders(tables, samples, stages, width, micro_batch):
-            sends = hand_overs_ps(tables, [(seat,) for seat in seats])
+            sends = tables.hand_overs_ps([(seat,) for seat in seats])
             for cut in combinations(range(1, tables.layers), len(seats) - 1):
                 edges = (0, *cut, tables.layers)
                 tried = _tried(tables, columns, samples, seats, edges, sends)

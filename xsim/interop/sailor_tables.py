@@ -25,6 +25,7 @@ from xsim.errors import SpecError
 from xsim.interop.profiles import loaded
 from xsim.plan.kinds import Sketch
 from xsim.plan.search.contracts import Again, Ints, Kind, Seat
+from xsim.plan.search.sends import hand_overs_ps
 from xsim.plan.search.sync import Holding, blocks, holdings
 
 __all__ = ["SailorTables", "sailor_tables"]
@@ -76,6 +77,10 @@ class SailorTables:
     def layers(self) -> int:
         return len(next(iter(self.info.values()))) - 2
 
+    @property
+    def sequence_parallel(self) -> bool:
+        return False
+
     def tps(self, kind: str) -> tuple[int, ...]:
         most = next(each.per_host for each in self.kinds if each.name == kind)
         each = {int(tp) for by_tp in self.profiles[kind].values() for tp in by_tp}
@@ -120,6 +125,9 @@ class SailorTables:
     def boundary_ps(self, source: Seat, target: Seat) -> int:
         size = int(self._info(source.tp, "act_output_floats")[0]) * FLOAT_BYTES * source.samples
         return round(self._hand_over_s((source.kind, source.tp), (target.kind, target.tp), size) * 1e12)
+
+    def hand_overs_ps(self, stages: Sequence[tuple[Seat, ...]]) -> tuple[int, ...]:
+        return hand_overs_ps(self, stages)
 
     def send_weights(self, stages: int) -> tuple[int, int]:
         return 1 + (stages > 3), 2

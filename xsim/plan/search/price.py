@@ -7,15 +7,13 @@ pipeline has ended, and the optimizer follows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from xsim.plan.kinds import Pipeline, Sketch, SketchStage, whole_layers
 from xsim.plan.search.contracts import Again, Seat, Tables
 from xsim.plan.search.footprint import Footprint
 
-__all__ = ["Priced", "fits", "hand_overs_ps", "pass_ps", "price", "seats"]
+__all__ = ["Priced", "fits", "pass_ps", "price", "seats"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +51,10 @@ def _pipeline(pipeline: Pipeline, tables: Tables) -> tuple[int, int, int]:
         max(pass_ps(tables, seat, layers, stage.recompute) for seat in own)
         for stage, own, layers in zip(pipeline.stages, stages, held, strict=True)
     ]
-    sends = hand_overs_ps(tables, stages)
+    sends = tables.hand_overs_ps(stages)
     fill_ps = sum(passes) + sum(sends)
     straggler_ps = max(own + sent for own, sent in zip(passes, sends, strict=True))
     return fill_ps, straggler_ps, fill_ps + (pipeline.micro_batches - 1) * straggler_ps
-
-
-def hand_overs_ps(tables: Tables, stages: Sequence[tuple[Seat, ...]]) -> tuple[int, ...]:
-    """What each stage of a pipeline sends to its neighbours for one micro-batch, both ways."""
-    sent = [0] * len(stages)
-    first, last = tables.send_weights(len(stages))
-    for s, (near, far) in enumerate(pairwise(stages)):
-        onward, back = (first if s == 0 else 1), (last if s + 2 == len(stages) else 1)
-        sent[s] += onward * max(tables.boundary_ps(a, b) for a in near for b in far)
-        sent[s + 1] += back * max(tables.boundary_ps(b, a) for a in near for b in far)
-    return tuple(sent)
 
 
 def seats(stage: SketchStage, micro_batch: int) -> tuple[Seat, ...]:

@@ -70,7 +70,8 @@ class Shapes:
             held = int(self.layers[index, s])
             again = lists.columns.rows[lists.rows[number, s]].again[held]
             copies = (Copies(seat.kind, seat.tp, seat.width),)
-            stages.append(SketchStage(range(start, start + held), copies, again))
+            cut = lists.columns.tables.sequence_parallel and seat.tp > 1
+            stages.append(SketchStage(range(start, start + held), copies, again, cut))
             start += held
         return Pipeline(tuple(stages), order.micro_batch, micro_batches, count)
 

@@ -18,6 +18,7 @@ from xsim.plan.layout import Layout
 from xsim.plan.operator import ShardedOperator
 from xsim.plan.search.contracts import Again, Ints, Kind, Seat, Tables
 from xsim.plan.search.footprint import Footprint
+from xsim.plan.search.sends import hand_overs_ps
 from xsim.plan.search.sync import Holding, holdings, ring_ps, stage_syncs
 from xsim.plan.workload import Compute
 from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts
@@ -143,6 +144,9 @@ class ModelTables:
         samples = max(source.samples, target.samples)
         key = ("boundary", source.kind, source.tp, target.kind, target.tp, samples)
         return self._once(key, partial(self._boundary_ps, source, target, samples))
+
+    def hand_overs_ps(self, stages: Sequence[tuple[Seat, ...]]) -> tuple[int, ...]:
+        return hand_overs_ps(self, stages)
 
     def send_weights(self, stages: int) -> tuple[int, int]:
         return 1, 1
