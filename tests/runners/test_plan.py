@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from analysis.plan import main as redrawn
 from runners.plan import KEYS, main
 from runners.plan_files import FORMATS
 from runners.run import main as run
@@ -54,6 +55,11 @@ def test_a_plan_of_a_file_is_shown_simulated_and_written(capsys: pytest.CaptureF
     assert "| computing " in told.out
     folder = Path("outputs/plan/mine")
     assert (folder / "figures" / "plan.png").stat().st_size > 10_000
+    (folder / "figures" / "plan.png").unlink()
+    assert redrawn([str(folder)]) == 0
+    assert capsys.readouterr().out == "Figure: outputs/plan/mine/figures/plan.png\n"
+    assert (folder / "figures" / "plan.png").is_file()
+    assert redrawn(["elsewhere"]) == 2
     stages, passes = (pq.read_table(folder / f"{name}.parquet").to_pylist() for name in ("stages", "passes"))
     assert [(row["device"], row["copies"], row["recompute"]) for row in stages] == [
         ("h100_80", 1, "full in 20"),
