@@ -242,9 +242,18 @@ def test_megatron_puts_stages_farthest_apart() -> None:
     assert [(e.operator, e.layers) for e in deployment.replicas[0].stages[1].recompute] == [("full", range(5, 8))]
     again = megatron_plan(" ".join(megatron_words(found.sketch, target().scenario)), target(), "args")
     assert again.sketch == found.sketch
+    turned = Sketch(tuple(replace(each, stages=_turned(each.stages)) for each in found.sketch.pipelines))
+    with pytest.raises(SpecError, match=r"in rank order its stages would get other devices, and Megatron-LM has no "):
+        megatron_words(turned, target().scenario)
     uneven = Sketch((Pipeline((SketchStage(range(1, 9), (Copies("fast", 1), Copies("slow", 2))),), 2, 1),))
     with pytest.raises(SpecError, match=r"unlike TP degrees, and Megatron-LM has no argument for that"):
         megatron_words(uneven, target().scenario)
+
+
+def _turned(stages: tuple[SketchStage, ...]) -> tuple[SketchStage, ...]:
+    """The layers of each on the devices of the other."""
+    first, second = stages
+    return replace(first, copies=second.copies), replace(second, copies=first.copies)
 
 
 def test_json_has_several_spellings() -> None:

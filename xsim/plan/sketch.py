@@ -164,11 +164,12 @@ def sketch_of(deployment: DeploymentPlan, scenario: Scenario) -> Sketch:
     Raises:
         SpecError: A group has unlike devices or unequal shares, or a stage is virtual or cut over contexts or experts.
     """
+    devices = rank_devices(scenario.cluster)
     pipelines = []
     for r, replica in enumerate(deployment.replicas):
         try:
             stages = tuple(
-                _outlined(stage, f"stages[{s}]", rank_devices(scenario.cluster), scenario.model.layers)
+                _outlined(stage, f"stages[{s}]", devices, scenario.model.layers)
                 for s, stage in enumerate(replica.stages)
             )
         except SpecError as error:

@@ -16,16 +16,19 @@ import numpy as np
 from xsim.plan.kinds import Pipeline, Sketch
 from xsim.plan.search.batches import Running, soonest
 from xsim.plan.search.columns import Columns
-from xsim.plan.search.contracts import Tables
+from xsim.plan.search.contracts import Ints, Tables
 from xsim.plan.search.orders import Space, orders
 from xsim.plan.search.price import Priced, price
+from xsim.plan.search.relaxed import relaxed
 from xsim.plan.search.shapes import Lists, Shapes, listed, shaped
-from xsim.plan.search.stock import Filled, Stock
+from xsim.plan.search.stock import Filled, Items, Stock
 
 __all__ = ["Candidate", "Hunt", "sketched"]
 
-STEPS = 14  # halvings of a deadline
+STEPS, FINE_STEPS = 7, 14  # halvings of a deadline; the fine ones where the plan is near the best
 CAPS = 14
+NEAR = 1.03
+WORTHY = 0.65
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,10 @@ class Hunt:
     Attributes:
         budget: Most knapsacks and prices, 0: any number. What has been found by then is the result.
         found: All plans that were priced, each once.
+        best: The one with the shortest iteration; of equals the first.
         spent: How many knapsacks and prices.
         truncated: Whether the budget was too small for all that there is.
+        complete: Whether all orders of stages that there are have been looked at.
     """
 
     tables: Tables
@@ -57,6 +62,7 @@ class Hunt:
     recompute: bool = True
     budget: int = 0
     found: dict[Sketch, Priced] = field(default_factory=dict)
+    best: Candidate | None = None
     spent: int = 0
     truncated: bool = False
     complete: bool = False
@@ -66,29 +72,52 @@ class Hunt:
         """Search: afterwards ``found`` has whatever was worth a price."""
         columns = Columns(self.tables, self.recompute)
         every, self.complete = orders(self.tables, self.space)
-        self.lists = listed(self.tables, columns, every)
+        self.lists = lists = listed(self.tables, columns, every)
         stock = Stock.of([kind.count for kind in self.tables.kinds])
-        low_ps = 0
-        for cap_ps in self._caps():
-            shapes = shaped(self.lists, cap_ps)
-            if not len(shapes.number):
-                break
-            low_ps = self._soonest(stock, shapes, low_ps)
-            if low_ps < 0 or self.truncated:
-                break
+        own = self._worthy(stock, lists)
+        caps = self._caps()
+        narrowest = np.array([min(seat.tp for seat in lists.orders[i].seats) for i in own.tolist()], dtype=np.int64)
+        for tp in sorted(set(narrowest.tolist())):
+            low_ps, before = 0, np.zeros((0, 0), dtype=np.int64)
+            for cap_ps in caps:
+                shapes = shaped(lists, cap_ps, own=own[narrowest >= tp])
+                if self.truncated or not len(shapes.number):
+                    break
+                if np.array_equal(shapes.layers, before):
+                    continue
+                before = shapes.layers
+                low_ps = self._soonest(stock, shapes, low_ps)
+                if low_ps < 0:
+                    break
 
-    def best(self) -> Candidate | None:
-        """Of the plans that were priced, the one with the shortest iteration; of equals the first."""
-        if not self.found:
-            return None
-        sketch = min(self.found, key=lambda each: self.found[each].iteration_ps)
-        return Candidate(sketch, self.found[sketch])
+    def _worthy(self, stock: Stock, lists: Lists) -> Ints:
+        """The lists that, by about the best deadline, gain not much less from devices than others of as many stages.
+
+        Longer pipelines fill longer, and have less to sum.
+        """
+        shapes = shaped(lists)
+        if not len(shapes.number):
+            return np.zeros(0, dtype=np.int64)
+        self._soonest(stock, shapes, 0)
+        best = self.best
+        if self.complete or best is None:
+            return np.arange(len(lists.rows))
+        gains = shapes.samples(best.time_ps)
+        _, worth = relaxed(shapes, [kind.count for kind in self.tables.kinds], best.time_ps)
+        yields = gains / np.maximum(shapes.needs @ worth, 1e-9)
+        stages = (shapes.layers > 0).sum(axis=1)
+        most = np.zeros(stages.max() + 1)
+        np.maximum.at(most, stages, yields)
+        return np.asarray(shapes.number[yields >= WORTHY * most[stages]], dtype=np.int64)
 
     def price(self, sketch: Sketch) -> Priced:
         """Price a plan and keep it."""
         if sketch not in self.found:
             self._spend()
-            self.found[sketch] = price(sketch, self.tables)
+            found = price(sketch, self.tables)
+            self.found[sketch] = found
+            if self.best is None or found.iteration_ps < self.best.time_ps:
+                self.best = Candidate(sketch, found)
         return self.found[sketch]
 
     def _spend(self) -> None:
@@ -102,7 +131,7 @@ class Hunt:
         floors = self.lists.columns.floors()[:, 1:]
         if not floors.size or floors.max() == 0:
             return [None]
-        each = np.geomspace(max(1, int(floors.min())), int(floors.max()), CAPS)[::-1]
+        each = np.geomspace(max(1, int(floors.min())), int(floors.max()), CAPS)[::-1]  # a lower cap binds more
         return [None, *dict.fromkeys(int(cap) for cap in each[1:])]
 
     def _soonest(self, stock: Stock, shapes: Shapes, low_ps: int) -> int:
@@ -112,17 +141,23 @@ class Hunt:
             low_ps: No set does it sooner.
         """
         batch = self.tables.batch
-        best = self.best()
+        items = stock.items(shapes)
+        best = self.best
         high_ps = best.time_ps if best else self._last(shapes)
-        filled = self._fill(stock, shapes, high_ps)
+        filled = self._fill(stock, items, high_ps)
         if filled.samples[-1] < batch:
             return -1
         low_ps = min(low_ps, high_ps)
-        for _ in range(STEPS):
-            if self.truncated or high_ps - low_ps <= high_ps >> STEPS:
+        for step in range(FINE_STEPS):
+            if step == STEPS:
+                found = self.add(shapes, filled.built())
+                best = self.best
+                if found is None or best is None or self.price(found).iteration_ps > NEAR * best.time_ps:
+                    return low_ps
+            if self.truncated or high_ps - low_ps <= high_ps >> FINE_STEPS:
                 break
             middle = (low_ps + high_ps) // 2
-            tried = self._fill(stock, shapes, middle)
+            tried = self._fill(stock, items, middle)
             if tried.samples[-1] >= batch:
                 high_ps, filled = middle, tried
             else:
@@ -135,9 +170,9 @@ class Hunt:
         turns = -(-self.tables.batch // shapes.micro_batch)
         return int((shapes.fill_ps + turns * shapes.straggler_ps).min())
 
-    def _fill(self, stock: Stock, shapes: Shapes, deadline_ps: int) -> Filled:
+    def _fill(self, stock: Stock, items: Items, deadline_ps: int) -> Filled:
         self._spend()
-        return stock.fill(shapes, deadline_ps)
+        return stock.fill(items, deadline_ps)
 
     def add(self, shapes: Shapes, built: Counter[int]) -> Sketch | None:
         """Price the plan of these pipelines, with the best local batches; None if their samples cannot sum up."""

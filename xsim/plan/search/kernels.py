@@ -10,7 +10,7 @@ import numpy as np
 
 from xsim.plan.search.contracts import Ints
 
-__all__ = ["fill", "partition"]
+__all__ = ["dominance", "fill", "partition"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -111,3 +111,25 @@ def fill(places: Ints, needs: Ints, gains: Ints, shifts: Ints, found: Ints, chos
                 if gain > most:
                     most, item = gain, j
         found[x], chosen[x] = most, item
+
+
+@_kernel
+def dominance(needs: Ints, order: Ints, kept: Ints) -> int:
+    """How many items no earlier one in ``order`` replaces, which takes at most as much; ``kept`` begins with them."""
+    count = 0
+    kinds = needs.shape[1]
+    for j in order:
+        needed = True
+        for i in kept[:count]:
+            less = True
+            for k in range(kinds):
+                if needs[i, k] > needs[j, k]:
+                    less = False
+                    break
+            if less:
+                needed = False
+                break
+        if needed:
+            kept[count] = j
+            count += 1
+    return count
