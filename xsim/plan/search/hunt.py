@@ -8,8 +8,9 @@ is found is priced with the sum of gradients that it really has. A lower cap mak
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
@@ -29,6 +30,11 @@ STEPS, FINE_STEPS = 7, 14  # halvings of a deadline; the fine ones where the pla
 CAPS = 14
 NEAR = 1.03
 WORTHY = 0.65
+DEADLINES = 24
+
+
+def _unheard(_done: int, _of: int) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,8 @@ class Hunt:
         best: The one with the shortest iteration; of equals the first.
         spent: How many knapsacks and prices.
         truncated: Whether the budget was too small for all that there is.
+        proven: Whether no plan of ``space`` is better than ``best``.
+        progress: Is told how much of the search is done, and of how much.
         complete: Whether all orders of stages that there are have been looked at.
     """
 
@@ -66,29 +74,59 @@ class Hunt:
     spent: int = 0
     truncated: bool = False
     complete: bool = False
+    proven: bool = False
     lists: Lists | None = None
+    progress: Callable[[int, int], None] = _unheard
 
     def look(self) -> None:
         """Search: afterwards ``found`` has whatever was worth a price."""
-        columns = Columns(self.tables, self.recompute)
-        every, self.complete = orders(self.tables, self.space)
-        self.lists = lists = listed(self.tables, columns, every)
+        lists = self.listed()
         stock = Stock.of([kind.count for kind in self.tables.kinds])
         own = self._worthy(stock, lists)
-        caps = self._caps()
         narrowest = np.array([min(seat.tp for seat in lists.orders[i].seats) for i in own.tolist()], dtype=np.int64)
-        for tp in sorted(set(narrowest.tolist())):
-            low_ps, before = 0, np.zeros((0, 0), dtype=np.int64)
-            for cap_ps in caps:
-                shapes = shaped(lists, cap_ps, own=own[narrowest >= tp])
-                if self.truncated or not len(shapes.number):
-                    break
-                if np.array_equal(shapes.layers, before):
-                    continue
+        degrees = sorted(set(narrowest.tolist()))
+        caps = self.caps()
+        for number, (tp, cap_ps) in enumerate(product(degrees, caps)):
+            self.progress(number, len(degrees) * len(caps))
+            if cap_ps is None:
+                low_ps, before = 0, np.zeros((0, 0), dtype=np.int64)
+            if low_ps < 0 or self.truncated:
+                continue
+            shapes = shaped(lists, cap_ps, own=own[narrowest >= tp])
+            if len(shapes.number) and not np.array_equal(shapes.layers, before):
                 before = shapes.layers
                 low_ps = self._soonest(stock, shapes, low_ps)
-                if low_ps < 0:
-                    break
+
+    def thrifty(self, rates: Sequence[float]) -> None:
+        """Price plans that are slower and use less, down to a single pipeline.
+
+        Args:
+            rates: What a device of each kind costs for any time, in one unit.
+        """
+        lists = self.listed()
+        stock = Stock.of([kind.count for kind in self.tables.kinds])
+        own = self._worthy(stock, lists)
+        asked = stock.places @ (stock.units * np.array(rates))
+        for cap_ps in self.caps()[::4]:
+            shapes = shaped(lists, cap_ps, own=own)
+            if not len(shapes.number) or self.best is None:
+                continue
+            items = stock.items(shapes)
+            last_ps = max(self._last(shapes), self.best.time_ps)
+            for deadline_ps in np.geomspace(self.best.time_ps / 2, last_ps, DEADLINES).tolist():
+                if self.truncated:
+                    return
+                filled = self._fill(stock, items, int(deadline_ps))
+                enough = np.flatnonzero(filled.samples >= self.tables.batch)
+                if len(enough):
+                    self.add(shapes, filled.built(int(enough[np.argmin(asked[enough])])))
+
+    def listed(self) -> Lists:
+        """The orders of stages that are searched."""
+        if self.lists is None:
+            every, self.complete = orders(self.tables, self.space)
+            self.lists = listed(self.tables, Columns(self.tables, self.recompute), every)
+        return self.lists
 
     def _worthy(self, stock: Stock, lists: Lists) -> Ints:
         """The lists that, by about the best deadline, gain not much less from devices than others of as many stages.
@@ -98,7 +136,8 @@ class Hunt:
         shapes = shaped(lists)
         if not len(shapes.number):
             return np.zeros(0, dtype=np.int64)
-        self._soonest(stock, shapes, 0)
+        if self.best is None:
+            self._soonest(stock, shapes, 0)
         best = self.best
         if self.complete or best is None:
             return np.arange(len(lists.rows))
@@ -125,10 +164,9 @@ class Hunt:
         if self.budget and self.spent >= self.budget:
             self.truncated = True
 
-    def _caps(self) -> Sequence[int | None]:
+    def caps(self) -> Sequence[int | None]:
         """None, then caps from that of all layers on the narrowest stage to that of one on the widest."""
-        assert self.lists is not None
-        floors = self.lists.columns.floors()[:, 1:]
+        floors = self.listed().columns.floors()[:, 1:]
         if not floors.size or floors.max() == 0:
             return [None]
         each = np.geomspace(max(1, int(floors.min())), int(floors.max()), CAPS)[::-1]  # a lower cap binds more
