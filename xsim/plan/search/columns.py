@@ -40,6 +40,7 @@ class Columns:
     recompute: bool = True
     rows: list[Column] = field(default_factory=list)
     _numbers: dict[tuple[str, int, int, tuple[bool, bool], int], int] = field(default_factory=dict)
+    _beyond: dict[int, Ints] = field(default_factory=dict)
     _ladders: dict[tuple[str, int, int], tuple[tuple[frozenset[str], int, int], ...]] = field(default_factory=dict)
 
     def number(self, seat: Seat, ends: tuple[bool, bool], in_flight: int) -> int:
@@ -60,6 +61,12 @@ class Columns:
         by_seat = {at: self.tables.sync_floor_ps(*at) for at in sorted(own)}
         each = [by_seat[kind, tp] for kind, tp, *_ in self._numbers]
         return np.array(each, dtype=np.int64).reshape(len(each), -1)
+
+    def beyond(self) -> Ints:
+        """What each row's plan takes at least after its pipelines have ended, if there are several."""
+        if self._beyond.get(len(self.rows)) is None:
+            self._beyond[len(self.rows)] = self.floors() + self.updates()
+        return self._beyond[len(self.rows)]
 
     def updates(self) -> Ints:
         """What the optimizer takes on each row, as ``time_ps``; 0 where a stage cannot be."""

@@ -26,10 +26,8 @@ __all__ = ["Proof", "every_cut", "small_enough"]
 
 def small_enough(hunt: Hunt, most: int) -> bool:
     """Whether all orders are listed, and their cuts of the layers are at most so many."""
-    if not hunt.complete or hunt.lists is None:
-        return False
-    layers = hunt.tables.layers
-    return sum(comb(layers - 1, len(order.seats) - 1) for order in hunt.lists.orders) <= most
+    layers, lists = hunt.tables.layers, hunt.listed()
+    return hunt.complete and sum(comb(layers - 1, len(order.seats) - 1) for order in lists.orders) <= most
 
 
 def every_cut(lists: Lists, layers: int) -> Shapes:
@@ -81,12 +79,12 @@ class Proof:
     @classmethod
     def of(cls, hunt: Hunt) -> Proof:
         """For what ``hunt`` has listed."""
-        assert hunt.lists is not None
-        shapes = every_cut(hunt.lists, hunt.tables.layers)
-        rows = np.maximum(hunt.lists.rows[shapes.number], 0)
+        lists = hunt.listed()
+        shapes = every_cut(lists, hunt.tables.layers)
+        rows = np.maximum(lists.rows[shapes.number], 0)
         floors, updates = (
             np.take_along_axis(of[rows], shapes.layers[:, :, None], axis=2)[:, :, 0].max(axis=1)
-            for of in (hunt.lists.columns.floors(), hunt.lists.columns.updates())
+            for of in (lists.columns.floors(), lists.columns.updates())
         )
         stock = Stock.of([kind.count for kind in hunt.tables.kinds], most=1 << 62)
         return cls(hunt, shapes, floors, updates, stock)
@@ -103,6 +101,7 @@ class Proof:
                 break
             shapes = self._only(np.flatnonzero(own))
         self._extend({}, 0, np.array([kind.count for kind in self.hunt.tables.kinds], dtype=np.int64))
+        self.hunt.proven = not self.hunt.truncated
 
     def _best_ps(self) -> int:
         best = self.hunt.best

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.plan.search.shapes import Shapes
+from xsim.plan.search.shapes import Lists, Shapes, shaped
 from xsim.plan.search.stock import undominated
 
-__all__ = ["packed", "relaxed", "soonest_relaxed"]
+__all__ = ["bound_ps", "packed", "relaxed", "soonest_relaxed"]
 
 Floats = NDArray[np.float64]
 
@@ -67,3 +68,33 @@ def soonest_relaxed(shapes: Shapes, counts: Sequence[int], batch: int, high_ps: 
         else:
             high_ps = middle
     return low_ps
+
+
+def bound_ps(lists: Lists, counts: Sequence[int], batch: int, caps: Sequence[int | None], high_ps: int) -> int:
+    """No plan of pipelines of ``lists`` is faster, whatever layers they have; to a thousandth, and never above.
+
+    Sets of several pipelines are sorted by what summing the gradients of a stage takes at least: of those between two
+    caps the sum takes more than the lower one, and their stages keep to the upper one.
+
+    Args:
+        caps: Falling, None first.
+        high_ps: What a plan takes.
+    """
+    whole = _optimistic(lists, None)
+    turns = np.maximum(batch // np.maximum(whole.micro_batch, 1), 1)
+    alone = whole.fill_ps + (turns - 1) * whole.straggler_ps
+    least_ps = min(high_ps, int(alone.min(initial=high_ps)))
+    for cap_ps, below_ps in zip(caps, (*caps[1:], 0), strict=True):
+        shapes = _optimistic(lists, cap_ps)
+        if not len(shapes.number):
+            break
+        if (below_ps or 0) < least_ps:
+            early_ps = soonest_relaxed(shapes, counts, batch, high_ps)
+            least_ps = min(least_ps, early_ps + (below_ps or 0))
+    return least_ps
+
+
+def _optimistic(lists: Lists, cap_ps: int | None) -> Shapes:
+    """The least straggler and the least fill of each list, though no one cut of the layers may have both."""
+    tight, loose = shaped(lists, cap_ps), shaped(lists, cap_ps, slack=float(1 << 20))
+    return replace(tight, fill_ps=loose.fill_ps)

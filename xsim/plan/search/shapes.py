@@ -127,13 +127,13 @@ def shaped(lists: Lists, cap_ps: int | None = None, slack: float = 1.0, own: Int
     """The least straggler of each list, and of those within ``slack`` of it the least fill.
 
     Args:
-        cap_ps: Most that the gradients of a stage may take at least to be summed.
+        cap_ps: Most that a stage may take at least to sum its gradients and update its weights.
         own: Which lists; absent: all.
     """
     picked = np.arange(len(lists.rows)) if own is None else own
     time_ps = lists.columns.matrix()
     if cap_ps is not None:
-        time_ps = np.where(lists.columns.floors() > cap_ps, NEVER_PS, time_ps)
+        time_ps = np.where(lists.columns.beyond() > cap_ps, NEVER_PS, time_ps)
     rows, sends = lists.rows[picked], lists.sends_ps[picked]
     fills, stragglers = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
     parts = np.zeros(rows.shape, dtype=np.int64)

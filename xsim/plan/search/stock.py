@@ -47,7 +47,7 @@ class Filled:
     """What can be done by a deadline from every stock of devices.
 
     Attributes:
-        samples: Of each stock, X.
+        samples: Of each stock, X, less ``toll`` for each pipeline.
         chosen: Of each stock one item that is in its best set, or -1, X.
         shape, times, shifts: Of each item, which shape, how many of it, and how far on the stock is without it.
     """
@@ -57,6 +57,7 @@ class Filled:
     shape: Ints
     times: Ints
     shifts: Ints
+    toll: int = 0
 
     def built(self, place: int = -1) -> Counter[int]:
         """How many pipelines of which shapes, from the stock at ``place``; absent: from all devices."""
@@ -106,16 +107,16 @@ class Stock:
         starts = np.flatnonzero(np.concatenate(([True], shifts[1:] != shifts[:-1]))) if len(order) else order
         return Items(shapes, order, times[order], needs[order], shifts, starts)
 
-    def fill(self, items: Items, deadline_ps: int) -> Filled:
-        """The most samples that pipelines of these items get done by then."""
-        gains = items.shapes.samples(deadline_ps)[items.order] * items.times
+    def fill(self, items: Items, deadline_ps: int, toll: int = 0) -> Filled:
+        """The most samples that pipelines of these items get done by then, less a toll for each."""
+        gains = (items.shapes.samples(deadline_ps)[items.order] - toll) * items.times
         best = _firsts_of_most(gains, items.starts)
         best = best[gains[best] > 0]
         best = best[undominated(items.needs[best], gains[best])]
         found = np.zeros(len(self.places), dtype=np.int64)
         chosen = np.full(len(self.places), -1, dtype=np.int64)
         fill(self.places, items.needs[best], gains[best], items.shifts[best], found, chosen)
-        return Filled(found, chosen, items.order[best], items.times[best], items.shifts[best])
+        return Filled(found, chosen, items.order[best], items.times[best], items.shifts[best], toll)
 
 
 def _firsts_of_most(gains: Ints, starts: Ints) -> Ints:
