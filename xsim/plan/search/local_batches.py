@@ -1,6 +1,7 @@
 """Unequal shares of the batch for pipelines that run side by side.
 
-As in ETH (https://arxiv.org/abs/2610.22035, section 4.2.3). A pipeline that works through ``n`` micro-batches ends at ``fixed_ps + n * step_ps``, Equation 5 in the number of
+As in ETH (https://arxiv.org/abs/2610.22035, section 4.2.3):
+a pipeline that works through ``n`` micro-batches ends at ``fixed_ps + n * step_ps``, Equation 5 in the number of
 micro-batches; without any it does not take part. Equation 2 asks for shares with the earliest last end.
 """
 
