@@ -269,6 +269,22 @@ class _Site(Members):
     fabric: Fabric
     element_bytes: int
 
+    @property
+    def compute(self) -> ComputeModel:
+        return self.experiment.compute
+
+    @property
+    def algorithm(self) -> CollectiveAlgorithm:
+        return self.experiment.collective
+
+    @property
+    def strategy(self) -> Reshard:
+        return self.experiment.reshard
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.experiment.schedule
+
     def device(self, rank: int) -> DeviceSpec:
         return rank_devices(self.experiment.scenario.cluster)[rank]
 
