@@ -10,9 +10,7 @@ from xsim.plan.search.groupings import Composition
 __all__ = ["dominates"]
 
 
-def dominates(
-    larger: Composition, smaller: Composition, memory_bytes: Sequence[int], flops_per_s: Sequence[float]
-) -> bool:
+def dominates(larger: Composition, smaller: Composition, memory_bytes: Sequence[int], speeds: Sequence[float]) -> bool:
     """Whether each device of ``smaller`` has one of its own in ``larger`` with no less memory and no less compute.
 
     The paper asks for more of both, which no two devices of one type have, and finds the matching with the Hungarian
@@ -28,10 +26,10 @@ def dominates(
     for kind in order:
         while offered is not None and memory_bytes[offered] >= memory_bytes[kind]:
             for _ in range(larger[offered]):
-                insort(free, flops_per_s[offered])
+                insort(free, speeds[offered])
             offered = next(waiting, None)
         for _ in range(smaller[kind]):
-            at = bisect_left(free, flops_per_s[kind])
+            at = bisect_left(free, speeds[kind])
             if at == len(free):
                 return False
             free.pop(at)

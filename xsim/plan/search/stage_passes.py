@@ -64,11 +64,7 @@ class StagePasses:
         """
         hosts = {kind.name: kind.hosts for kind in self.tables.kinds}
         fitting = (
-            {
-                tp
-                for tp in self.tables.tps(name)
-                if count % tp == 0 and all(size % tp == 0 for size in hosts[name])
-            }
+            {tp for tp in self.tables.tps(name) if count % tp == 0 and all(size % tp == 0 for size in hosts[name])}
             for name, count in zip(self.names, devices, strict=True)
             if count
         )
@@ -97,9 +93,13 @@ class StagePasses:
                 self._known[key] = Passes(unknown, partial(_slowest, each))
         return self._known[key]
 
-    def least_layer_ps(self, seats: tuple[Seat, ...]) -> int:
-        """What a transformer layer takes at least."""
+    def layer_ps(self, seats: tuple[Seat, ...]) -> int:
+        """A transformer layer, nothing recomputed."""
         return max(self._layer_ps(seat) for seat in seats)
+
+    def ends_ps(self, seats: tuple[Seat, ...], ends: Ends) -> int:
+        """The ends of the model."""
+        return max(self._ends_ps(seat, ends) for seat in seats)
 
     def most_layers(self, seats: tuple[Seat, ...], ends: Ends) -> int:
         """Transformer layers that fit if no activations are kept; -1 if not even the ends do."""
