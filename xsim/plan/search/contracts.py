@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from xsim.plan.sketch import Sketch
+from xsim.plan.kinds import Sketch
 from xsim.spec.cluster import DeviceSpec
 
 __all__ = ["Again", "Ints", "Kind", "Seat", "Tables"]
@@ -92,6 +92,9 @@ class Tables(Protocol):
         Only operators that save any.
         """
 
+    def saved_bytes(self, kind: str, tp: int, samples: int, again: frozenset[str]) -> int:
+        """Bytes of a micro-batch that a transformer layer does not keep if these operators are computed again."""
+
     def memory_bytes(
         self, kind: str, tp: int, samples: int, layers: range, in_flight: int, recompute: Again = ()
     ) -> int:
@@ -118,6 +121,12 @@ class Tables(Protocol):
 
     def sync_ps(self, sketch: Sketch) -> int:
         """The sum of gradients over all who hold a layer, alone: of the stage that it takes longest."""
+
+    def sync_floor_ps(self, kind: str, tp: int) -> Ints:
+        """What a stage of 0..L transformer layers takes at least to sum their gradients if anybody else has any.
+
+        Not less with more layers.
+        """
 
     def update_ps(self, kind: str, tp: int, layers: range) -> int:
         """The optimizer on one copy of a stage."""

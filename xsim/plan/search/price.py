@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xsim.plan.kinds import Pipeline, Sketch, SketchStage, whole_layers
 from xsim.plan.search.contracts import Again, Seat, Tables
 from xsim.plan.search.footprint import Footprint
-from xsim.plan.sketch import Pipeline, Sketch, SketchStage, whole_layers
 
 __all__ = ["Priced", "fits", "pass_ps", "price", "seats"]
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from xsim.plan.sketch import Sketch, whole_layers
+from xsim.plan.kinds import Sketch, whole_layers
 from xsim.spec.model import ModelSpec
 
-__all__ = ["Holding", "holdings", "ring_ps", "stage_syncs"]
+__all__ = ["Holding", "blocks", "holdings", "ring_ps", "stage_syncs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def stage_syncs(
         sum_ps: What summing so many parameters takes those who hold them.
     """
     found: dict[tuple[int, int], int] = {each.place: 0 for each in held}
-    for members, parameters in _blocks(held, model):
+    for members, parameters in _summed(held, model):
         if parameters and sum(each.copies for each in members) > 1:
             time_ps = sum_ps(members, parameters)
             for place in {each.place for each in members}:
@@ -63,14 +63,19 @@ def stage_syncs(
     return found
 
 
-def _blocks(held: Sequence[Holding], model: ModelSpec) -> Iterator[tuple[list[Holding], int]]:
-    """Runs of transformer layers with one set of holders; the ends apart; of a tied table both holders."""
-    head = model.layers + 1
-    cuts = sorted({edge for each in held for edge in (each.layers.start, each.layers.stop)} | {1, head})
+def blocks(held: Sequence[Holding]) -> Iterator[tuple[list[Holding], range]]:
+    """Runs of layers, embedding and head among them, with one set of holders."""
+    cuts = sorted({edge for each in held for edge in (each.layers.start, each.layers.stop)})
     for start, stop in pairwise(cuts):
-        if 1 <= start < head:
-            members = [each for each in held if each.layers.start <= start and stop <= each.layers.stop]
-            yield members, (stop - start) * model.layer_parameters(1)
+        yield [each for each in held if each.layers.start <= start and stop <= each.layers.stop], range(start, stop)
+
+
+def _summed(held: Sequence[Holding], model: ModelSpec) -> Iterator[tuple[list[Holding], int]]:
+    """Blocks and their parameters; the ends apart; of a tied table both holders."""
+    head = model.layers + 1
+    for members, layers in blocks(held):
+        inner = len(range(max(layers.start, 1), min(layers.stop, head)))
+        yield members, inner * model.layer_parameters(1)
     ends = [[each for each in held if end in each.layers] for end in (0, head)]
     table = model.vocab * model.hidden if model.tied else 0
     if table:

@@ -14,12 +14,12 @@ import numpy as np
 from xsim.errors import SpecError
 from xsim.plan.bodies import Bodies
 from xsim.plan.contracts import PlannerSite
+from xsim.plan.kinds import Sketch
 from xsim.plan.layout import Layout
 from xsim.plan.operator import ShardedOperator
 from xsim.plan.search.contracts import Again, Ints, Kind, Seat, Tables
 from xsim.plan.search.footprint import Footprint
 from xsim.plan.search.sync import Holding, holdings, ring_ps, stage_syncs
-from xsim.plan.sketch import Sketch
 from xsim.plan.workload import Compute
 from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts
 from xsim.spec.deployment import DeviceGroup, Recompute, Stage
@@ -105,6 +105,9 @@ class ModelTables:
 
         return self._once(("operators", kind, tp, samples), found)
 
+    def saved_bytes(self, kind: str, tp: int, samples: int, again: frozenset[str]) -> int:
+        return self._footprint(tp, samples).saved(again)
+
     def memory_bytes(
         self, kind: str, tp: int, samples: int, layers: range, in_flight: int, recompute: Again = ()
     ) -> int:
@@ -152,6 +155,11 @@ class ModelTables:
     def sync_ps(self, sketch: Sketch) -> int:
         found = stage_syncs(holdings(sketch, self.layers), self.scenario.model, self._sum_ps)
         return max(found.values(), default=0)
+
+    def sync_floor_ps(self, kind: str, tp: int) -> Ints:
+        rate = max(self._port(kind, within)[0] for within in (False, True))
+        layer = self.scenario.model.layer_parameters(1) * self.scenario.gradient_dtype_bytes / tp / rate * 1e12
+        return (np.arange(self.layers + 1) * layer).astype(np.int64)  # of two copies: each sends its shard once
 
     def update_ps(self, kind: str, tp: int, layers: range) -> int:
         ends = (0 in layers, self.layers + 1 in layers)
