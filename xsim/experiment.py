@@ -133,12 +133,23 @@ def _unwatched(_: int) -> None:
     """Nobody wants to know."""
 
 
-def run(experiment: Experiment, begins: Callable[[int], None] = _unwatched) -> Result:
+def _unheard(_done: int, _of: int, _what: str) -> None:
+    """Nobody wants to know."""
+
+
+def run(
+    experiment: Experiment,
+    begins: Callable[[int], None] = _unwatched,
+    plans: Callable[[bool], None] = _unwatched,
+    progress: Callable[[int, int, str], None] = _unheard,
+) -> Result:
     """The iterations of the experiment's scenario.
 
     Args:
         begins: Is told the number of each iteration, from 0, before it is simulated; the one with the median time is
             simulated again if it is not the last.
+        plans: Is told True before the planner begins, and False once it has its plan.
+        progress: Is told how far the planner is: see ``Site``.
 
     Raises:
         SpecError: The input is contradictory.
@@ -146,8 +157,10 @@ def run(experiment: Experiment, begins: Callable[[int], None] = _unwatched) -> R
         PlanError: A planner, schedule or strategy broke its contract.
     """
     scenario = experiment.scenario
-    site = _Site(experiment, experiment.topology.build(scenario.cluster), scenario.dtype_bytes)
+    site = _Site(experiment, experiment.topology.build(scenario.cluster), scenario.dtype_bytes, progress)
+    plans(True)
     plan = experiment.planner.plan(scenario, site)
+    plans(False)
     deployment = check_deployment(plan, scenario)
     try:
         check_recompute(scenario, deployment)
@@ -165,8 +178,9 @@ def run(experiment: Experiment, begins: Callable[[int], None] = _unwatched) -> R
     accounts, stats = account(workload, timeline), simulated.network.stats()
     exchanges, collectives = optimality(workload, simulated.network), collective.taken()
     stand_ins = (*fallbacks(scenario, accounts.ranks.tolist(), collectives), *compute.doubts())
+    others = (memory, stand_ins, iterations, estimate_ps, deployment)
     return Result(
-        metrics=measure(scenario, accounts, fabric, stats, exchanges, memory, stand_ins, iterations, estimate_ps),
+        metrics=measure(scenario, accounts, fabric, stats, exchanges, *others),
         account=accounts,
         timeline=timeline,
         workload=workload,
@@ -268,6 +282,10 @@ class _Site(Members):
     experiment: Experiment
     fabric: Fabric
     element_bytes: int
+    heard: Callable[[int, int, str], None] = _unheard
+
+    def progress(self, done: int, of: int, what: str) -> None:
+        self.heard(done, of, what)
 
     @property
     def compute(self) -> ComputeModel:

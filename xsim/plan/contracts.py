@@ -87,6 +87,9 @@ class Site(Protocol):
     def simulate(self, deployment: DeploymentPlan) -> Estimate:
         """One iteration of ``deployment`` with the other chosen members."""
 
+    def progress(self, done: int, of: int, what: str) -> None:
+        """Tell whoever waits how far a search is: ``done`` of ``of`` such as ``what`` says, ``orders of devices``."""
+
 
 class PlannerSite(Site, Protocol):
     """What a planner may ask beyond its arguments: the other chosen members too."""

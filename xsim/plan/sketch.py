@@ -110,7 +110,8 @@ def place(sketch: Sketch, scenario: Scenario) -> DeploymentPlan:
     replicas = tuple(
         _replica(pipeline, scenario.model.layers, ranks) for pipeline in sketch.pipelines for _ in range(pipeline.count)
     )
-    return check_deployment(DeploymentPlan(replicas=replicas, name=sketch.name, zero=sketch.zero), scenario)
+    found = DeploymentPlan(replicas=replicas, name=sketch.name, zero=sketch.zero, predicted_ps=sketch.predicted_ps)
+    return check_deployment(found, scenario)
 
 
 def _asks(sketch: Sketch) -> list[Ask]:
@@ -173,7 +174,8 @@ def sketch_of(deployment: DeploymentPlan, scenario: Scenario) -> Sketch:
         except SpecError as error:
             raise error.under(f"deployment.replicas[{r}]") from None
         pipelines.append(Pipeline(stages, replica.micro_batch, replica.micro_batches))
-    return merged(Sketch(tuple(pipelines), name=deployment.name, zero=deployment.zero), scenario.model.layers)
+    found = Sketch(tuple(pipelines), name=deployment.name, predicted_ps=deployment.predicted_ps, zero=deployment.zero)
+    return merged(found, scenario.model.layers)
 
 
 def _outlined(stage: Stage, path: str, devices: Sequence[DeviceSpec], layers: int) -> SketchStage:
