@@ -51,6 +51,7 @@ _ORIGIN = (
 _VOLATILE = (
     ("tables", "text", "", "folder of its large tables, beside this one, if the sweep that ran it asked for any"),
     ("wall_s", "float", "s", "how long the simulation took"),
+    ("search_s", "float", "s", "what of it the planner took to find its plan; null if it found none"),
     ("worker", "int", "1", "number of the process that ran it; -1: none did"),
     ("attempt", "int", "1", "how often it was started"),
     ("details", "text", "", "traceback of a failure"),
@@ -93,6 +94,7 @@ def row_of(point: Point, outcome: Outcome, *, worker: int, attempt: int) -> Row:
         "config_json": point.config_json,
         "tables": f"{DETAIL}/{point.key}" if outcome.get("tables") else None,
         "wall_s": outcome["wall_s"],
+        "search_s": outcome.get("search_s"),
         "worker": worker,
         "attempt": attempt,
         "details": outcome["details"],

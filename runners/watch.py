@@ -28,12 +28,14 @@ class Watched:
         iterations: How many there are.
         number: The one that is simulated, from 0.
         opened: The network that was opened last.
+        planning: How far the planner is, in words; empty once it has its plan, or if it does not say.
     """
 
     backend: NetworkBackend
     iterations: int = 1
     number: int = 0
     opened: Network | None = field(default=None)
+    planning: str = ""
 
     def open(self, fabric: Fabric, seed: int, faults: Sequence[Fault] = ()) -> Network:
         """See ``NetworkBackend``."""
@@ -42,10 +44,16 @@ class Watched:
 
     def begins(self, number: int) -> None:
         """Iteration ``number`` is next; a network that was opened before is none of its."""
-        self.number, self.opened = number, None
+        self.number, self.opened, self.planning = number, None, ""
+
+    def progress(self, done: int, of: int, what: str) -> None:
+        """The planner is so far."""
+        self.planning = f"the planner is at {done} of {of} {what}"
 
     def state(self, since_ps: int) -> tuple[str, int]:
         """How far it is, in words and in ps, if it was at ``since_ps`` when somebody last looked."""
+        if self.planning:
+            return self.planning, since_ps
         now_ps = 0 if self.opened is None else self.opened.now_ps
         alone = ", exchanges are simulated alone" if now_ps == since_ps else ""
         which = "the iteration" if self.iterations == 1 else f"iteration {self.number + 1} of {self.iterations}"

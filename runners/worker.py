@@ -42,6 +42,7 @@ class Outcome(TypedDict):
         details: Traceback of a failure, else empty.
         metrics: By column name; empty unless ok.
         wall_s: Time that it took here.
+        search_s: What of it the planner took; absent if it did not end.
         tables: Large tables by name, those that were asked for; the timeline as JSON.
     """
 
@@ -50,6 +51,7 @@ class Outcome(TypedDict):
     details: str
     metrics: dict[str, float | int | bool | str]
     wall_s: float
+    search_s: NotRequired[float]
     tables: NotRequired[dict[str, Table | bytes]]
 
 
@@ -77,7 +79,9 @@ def simulate(config: Mapping[str, object]) -> Outcome:
 
 
 def attempted(
-    make: Callable[[], Experiment], begins: Callable[[int], None] | None = None
+    make: Callable[[], Experiment],
+    begins: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int, int, str], None] = lambda *_: None,
 ) -> tuple[Result | None, Outcome]:
     """The result of the experiment that ``make`` makes, if there is one, and its outcome.
 
@@ -85,15 +89,17 @@ def attempted(
 
     Args:
         begins: Is told of each iteration, as by ``run``.
+        progress: Of the planner, as by ``run``.
     """
     started = time.perf_counter()
     result: Result | None = None
+    planning: list[float] = []
     status, details, reason = "ok", "", ""
     try:
         experiment = make()
         warm(experiment.network)
         started = time.perf_counter()
-        result = run(experiment) if begins is None else run(experiment, begins)
+        result = run(experiment, begins, lambda _: planning.append(time.perf_counter()), progress)
     except SpecError as error:
         status, reason = "invalid", str(error)
     except DoesNotFitError as error:
@@ -102,13 +108,16 @@ def attempted(
         status, reason = "out_of_memory", "the simulation needs more memory than its process may use"
     except Exception as error:  # a defect anywhere below becomes a row with its traceback
         status, reason, details = "failed", f"{type(error).__name__}: {error}", traceback.format_exc()
-    return result, Outcome(
+    outcome = Outcome(
         status=status,
         reason=" ".join(reason.split()),
         details=details,
         metrics={} if result is None else dict(result.metrics.row()),
         wall_s=time.perf_counter() - started,
     )
+    if len(planning) > 1:
+        outcome["search_s"] = planning[1] - planning[0]
+    return result, outcome
 
 
 class Greeting(TypedDict):

@@ -29,6 +29,7 @@ from xsim.plan.contracts import (
     Estimator,
     Noise,
     Planner,
+    PlannerSite,
     Reshard,
     Schedule,
 )
@@ -48,7 +49,7 @@ from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario, check_deployment
 from xsim.units import PS_PER_S, format_time
 
-__all__ = ["DoesNotFitError", "Experiment", "Result", "run"]
+__all__ = ["DoesNotFitError", "Experiment", "Planned", "Result", "planned", "run", "site_of"]
 
 
 LONGEST_LOADING_PS = 3600 * PS_PER_S
@@ -133,12 +134,23 @@ def _unwatched(_: int) -> None:
     """Nobody wants to know."""
 
 
-def run(experiment: Experiment, begins: Callable[[int], None] = _unwatched) -> Result:
+def _unheard(_done: int, _of: int, _what: str) -> None:
+    """Nobody wants to know."""
+
+
+def run(
+    experiment: Experiment,
+    begins: Callable[[int], None] = _unwatched,
+    plans: Callable[[bool], None] = _unwatched,
+    progress: Callable[[int, int, str], None] = _unheard,
+) -> Result:
     """The iterations of the experiment's scenario.
 
     Args:
         begins: Is told the number of each iteration, from 0, before it is simulated; the one with the median time is
             simulated again if it is not the last.
+        plans: Is told True before the planner begins, and False once it has its plan.
+        progress: Is told how far the planner is: see ``Site``.
 
     Raises:
         SpecError: The input is contradictory.
@@ -146,14 +158,9 @@ def run(experiment: Experiment, begins: Callable[[int], None] = _unwatched) -> R
         PlanError: A planner, schedule or strategy broke its contract.
     """
     scenario = experiment.scenario
-    site = _Site(experiment, experiment.topology.build(scenario.cluster), scenario.dtype_bytes)
-    plan = experiment.planner.plan(scenario, site)
-    deployment = check_deployment(plan, scenario)
-    try:
-        check_recompute(scenario, deployment)
-        memory = deployment_memory(scenario, deployment, experiment.schedule.order)
-    except SpecError as error:
-        raise error if plan is scenario.deployment else _of_planner(error, experiment.planner) from None
+    site = _site(experiment, progress)
+    found = _planned(experiment, site, plans)
+    deployment, memory = found.deployment, found.memory
     if experiment.memory == "enforce" and not memory.fits:
         raise DoesNotFitError(memory.text)
     collective = Noted(experiment.collective)
@@ -165,8 +172,9 @@ def run(experiment: Experiment, begins: Callable[[int], None] = _unwatched) -> R
     accounts, stats = account(workload, timeline), simulated.network.stats()
     exchanges, collectives = optimality(workload, simulated.network), collective.taken()
     stand_ins = (*fallbacks(scenario, accounts.ranks.tolist(), collectives), *compute.doubts())
+    others = (memory, stand_ins, iterations, estimate_ps, deployment)
     return Result(
-        metrics=measure(scenario, accounts, fabric, stats, exchanges, memory, stand_ins, iterations, estimate_ps),
+        metrics=measure(scenario, accounts, fabric, stats, exchanges, *others),
         account=accounts,
         timeline=timeline,
         workload=workload,
@@ -180,6 +188,50 @@ def run(experiment: Experiment, begins: Callable[[int], None] = _unwatched) -> R
         speeds=simulated.speeds,
         iterations=iterations,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A deployment with its ends, and what its ranks need: all that is known before it is simulated."""
+
+    deployment: DeploymentPlan
+    memory: Verdict
+
+
+def planned(
+    experiment: Experiment,
+    plans: Callable[[bool], None] = _unwatched,
+    progress: Callable[[int, int, str], None] = _unheard,
+) -> Planned:
+    """What ``run`` would simulate, whether it fits or not; ``plans`` and ``progress`` as there.
+
+    Raises:
+        SpecError: As ``run``.
+    """
+    return _planned(experiment, _site(experiment, progress), plans)
+
+
+def site_of(experiment: Experiment) -> PlannerSite:
+    """What its planner may ask."""
+    return _site(experiment, _unheard)
+
+
+def _site(experiment: Experiment, progress: Callable[[int, int, str], None]) -> _Site:
+    scenario = experiment.scenario
+    return _Site(experiment, experiment.topology.build(scenario.cluster), scenario.dtype_bytes, progress)
+
+
+def _planned(experiment: Experiment, site: _Site, plans: Callable[[bool], None]) -> Planned:
+    scenario = experiment.scenario
+    plans(True)
+    plan = experiment.planner.plan(scenario, site)
+    plans(False)
+    deployment = check_deployment(plan, scenario)
+    try:
+        check_recompute(scenario, deployment)
+        return Planned(deployment, deployment_memory(scenario, deployment, experiment.schedule.order))
+    except SpecError as error:
+        raise error if plan is scenario.deployment else _of_planner(error, experiment.planner) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +320,26 @@ class _Site(Members):
     experiment: Experiment
     fabric: Fabric
     element_bytes: int
+    heard: Callable[[int, int, str], None] = _unheard
+
+    def progress(self, done: int, of: int, what: str) -> None:
+        self.heard(done, of, what)
+
+    @property
+    def compute(self) -> ComputeModel:
+        return self.experiment.compute
+
+    @property
+    def algorithm(self) -> CollectiveAlgorithm:
+        return self.experiment.collective
+
+    @property
+    def strategy(self) -> Reshard:
+        return self.experiment.reshard
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.experiment.schedule
 
     def device(self, rank: int) -> DeviceSpec:
         return rank_devices(self.experiment.scenario.cluster)[rank]

@@ -228,6 +228,9 @@ class Members:
     def collective(self, name: str, **options: object) -> Any:
         return build("collective", {"name": name, **options})
 
+    def progress(self, done: int, of: int, what: str) -> None:
+        """Nobody waits, unless a site says otherwise."""
+
 
 def _wanted(hint: object, usual: object = None) -> str:
     """What to write for an option of the type ``hint``, whose default is ``usual``."""

@@ -20,6 +20,7 @@ from xsim.optimality import Optimality
 from xsim.plan.memory import Verdict
 from xsim.sim.contracts import FlowTimes, NetworkStats
 from xsim.spec.cluster import DeviceSpec, rank_devices
+from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 from xsim.units import PS_PER_S
 from xsim.waits import CAUSES, Ints
@@ -136,6 +137,10 @@ class Metrics:
     training_time_p99_s: float = _of("s", "time that 99 % of the iterations do not exceed (nearest rank)")
     estimate_time_s: float | None = _of("s", "the iteration as the chosen estimate has it; absent without one")
     estimate_error: float | None = _of("1", "the same over the training time, less 1; below 0 where it is too short")
+    plan: str = _of("", "name of the deployment, as its file or its planner has it")
+    predicted_s: float | None = _of(
+        "s", "the iteration as whoever made the deployment predicts it; absent if nobody did"
+    )
 
     def row(self) -> dict[str, float | int | bool | str]:
         """One value per entry of ``COLUMNS``, in that order; without those that are absent."""
@@ -217,6 +222,7 @@ def measure(
     stand_ins: Sequence[str] = (),
     iterations: Iterations | None = None,
     estimate_ps: int | None = None,
+    plan: DeploymentPlan | None = None,
 ) -> Metrics:
     """All figures of one iteration, and how long it and others took.
 
@@ -230,6 +236,7 @@ def measure(
         stand_ins: Sentences of ``xsim.fallbacks``.
         iterations: All of the run, this one included; None: it is the only one.
         estimate_ps: What another tool says that the iteration takes; absent if none was asked.
+        plan: The deployment, for its name and what was predicted of it.
     """
     devices = [rank_devices(scenario.cluster)[rank] for rank in account.ranks.tolist()]
     time_s = account.makespan_ps / PS_PER_S
@@ -261,6 +268,8 @@ def measure(
         **_times(iterations or Iterations((account.makespan_ps,))),
         estimate_time_s=None if estimate_ps is None else estimate_ps / PS_PER_S,
         estimate_error=None if estimate_ps is None else estimate_ps / account.makespan_ps - 1,
+        plan="" if plan is None else plan.name,
+        predicted_s=None if plan is None or plan.predicted_ps is None else plan.predicted_ps / PS_PER_S,
     )
 
 

@@ -20,7 +20,7 @@ from runners.published.sources import read_sources, source_of
 from runners.resolve import Point, Resolver
 from runners.settings import Settings, refuse_commands
 from xsim.errors import SpecError
-from xsim.plan.contracts import Site
+from xsim.plan.contracts import PlannerSite
 from xsim.plan.memory import deployment_memory
 from xsim.spec.scenario import check_deployment
 
@@ -102,7 +102,7 @@ def fits(point: Point) -> bool:
         return True
     experiment = read(point.config).experiment()
     scenario = experiment.scenario
-    plan = check_deployment(experiment.planner.plan(scenario, cast(Site, None)), scenario)
+    plan = check_deployment(experiment.planner.plan(scenario, cast(PlannerSite, None)), scenario)
     return deployment_memory(scenario, plan, experiment.schedule.order).fits
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import Any
 
@@ -10,13 +10,17 @@ import pytest
 
 from runners import watch
 from runners.watch import Watched, watching
+from runners.worker import attempted
 from tests.examples import load
 from xsim.experiment import Experiment, run
 from xsim.families import build
+from xsim.plan.contracts import Site
+from xsim.plan.planner.uniform import Uniform
 from xsim.spec.cluster import ClusterSpec
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
+from xsim.units import PS_PER_S
 
 
 def experiment() -> Experiment:
@@ -51,6 +55,46 @@ def test_of_several_iterations_it_is_told_which() -> None:
     watched.begins(1)
     assert watched.opened is None
     assert watched.state(-1)[0] == "0.000 ms of iteration 2 of 3"
+
+
+@dataclass(frozen=True, slots=True)
+class Searching:
+    """A planner that says how far it is."""
+
+    def plan(self, scenario: Scenario, site: Site) -> DeploymentPlan:
+        site.progress(3, 40, "orders")
+        assert scenario.deployment is not None
+        return replace(scenario.deployment, name="found", predicted_ps=2 * PS_PER_S)
+
+
+def test_a_planner_says_how_far_it_is_and_what_it_predicts() -> None:
+    watched, order = Watched(experiment().network), list[object]()
+
+    def heard(done: int, of: int, what: str) -> None:
+        watched.progress(done, of, what)
+        order.append(watched.state(-1)[0])
+
+    def begins(number: int) -> None:
+        watched.begins(number)
+        order.append(watched.state(-1)[0])
+
+    found = run(replace(experiment(), planner=Searching()), begins, order.append, heard)
+
+    assert order == [True, "the planner is at 3 of 40 orders", False, "0.000 ms of the iteration"]
+    assert (found.metrics.plan, found.metrics.predicted_s) == ("found", 2.0)
+    plain = run(experiment()).metrics
+    assert (plain.plan, plain.predicted_s) == ("fig4_7b", None)
+    assert plain.training_time_s == found.metrics.training_time_s
+
+
+def test_what_the_planner_took_is_part_of_the_time() -> None:
+    result, outcome = attempted(lambda: replace(experiment(), planner=Searching()))
+
+    assert result is not None
+    assert 0 < outcome["search_s"] < outcome["wall_s"]
+    _, refused = attempted(lambda: replace(experiment(), planner=Uniform(tp=3)))
+    assert refused["status"] == "invalid"
+    assert "search_s" not in refused
 
 
 def test_lines_tell_the_instant_or_that_it_stands(capsys: pytest.CaptureFixture[str]) -> None:

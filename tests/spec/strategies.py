@@ -144,7 +144,14 @@ def plans(draw: st.DrawFn, layers: int = 8) -> DeploymentPlan:
     bucket = draw(st.none() | sizes)
     flags = {name: draw(st.booleans()) for name in ("serial_sync", "blocking_sends", "tp_overlap")}
     zero = draw(st.integers(0, 3))
-    return DeploymentPlan(replicas=tuple(replicas), name=draw(words), bucket_bytes=bucket, zero=zero, **flags)
+    return DeploymentPlan(
+        replicas=tuple(replicas),
+        name=draw(words),
+        bucket_bytes=bucket,
+        zero=zero,
+        predicted_ps=draw(st.none() | st.integers(1, 10**15)),
+        **flags,
+    )
 
 
 def _replica(draw: st.DrawFn, layers: int, free: Iterator[int]) -> Replica:

@@ -119,6 +119,24 @@ class Bodies:
             )
         return self._bodies[key]
 
+    def layer_ps(self, kind: str, stage: Stage, group: DeviceGroup, layer: int) -> int:
+        """Picoseconds of one micro-batch in one layer if its collectives have the wires to themselves.
+
+        Args:
+            kind: Of the action, as in ``micro_batch``.
+        """
+        if not self._first:
+            self._first.extend(_first_equal(self.devices))
+        devices = tuple(self._first[rank] for rank in group.ranks)
+        shape = _GroupShape(devices, group.tp_shares, group.samples, stage.sequence_parallel)
+        alike = self._alike(shape, stage, (layer,))
+        waits = (
+            max(late.durations_ps) for found in self._host_waits(shape, group.ranks, alike, kind) for late in found
+        )
+        return sum(self._part_ps(part, group.ranks) for part in self._done(shape, group.ranks, alike[0], kind)) + sum(
+            waits
+        )
+
     def _host_waits(
         self, shape: _GroupShape, ranks: tuple[int, ...], layers: Sequence[_Layer], kind: str
     ) -> Iterator[tuple[Compute, ...]]:

@@ -31,6 +31,7 @@ __all__ = [
     "Noise",
     "Pass",
     "Planner",
+    "PlannerSite",
     "Reshard",
     "Schedule",
     "ShardedOperator",
@@ -86,11 +87,34 @@ class Site(Protocol):
     def simulate(self, deployment: DeploymentPlan) -> Estimate:
         """One iteration of ``deployment`` with the other chosen members."""
 
+    def progress(self, done: int, of: int, what: str) -> None:
+        """Tell whoever waits how far a search is: ``done`` of ``of`` such as ``what`` says, ``orders of devices``."""
+
+
+class PlannerSite(Site, Protocol):
+    """What a planner may ask beyond its arguments: the other chosen members too."""
+
+    @property
+    def compute(self) -> ComputeModel:
+        """How long operators take."""
+
+    @property
+    def algorithm(self) -> CollectiveAlgorithm:
+        """How collectives become transfers."""
+
+    @property
+    def strategy(self) -> Reshard:
+        """How tensors move between unlike layouts, and gradients are summed."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """The order of passes in a pipeline."""
+
 
 class Planner(Protocol):
     """Finds a deployment."""
 
-    def plan(self, scenario: Scenario, site: Site) -> DeploymentPlan:
+    def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
         """A deployment that fits cluster, model and batch, or a SpecError that says why there is none."""
 
 

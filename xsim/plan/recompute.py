@@ -20,7 +20,7 @@ from xsim.plan.operators import layer_operators
 from xsim.spec.deployment import DeploymentPlan, Recompute
 from xsim.spec.scenario import Scenario
 
-__all__ = ["FULL", "SELECTIVE", "Run", "check_recompute", "kept_tensors", "recomputed", "runs"]
+__all__ = ["FULL", "SELECTIVE", "Run", "check_recompute", "kept_tensors", "recomputable", "recomputed", "runs"]
 
 FULL, SELECTIVE = "full", "selective"
 
@@ -53,20 +53,25 @@ def recomputed(entries: Iterable[Recompute], layer: int, parts: Sequence[Part]) 
     return frozenset(name for name in names if name in asked)
 
 
+def recomputable(scenario: Scenario) -> tuple[str, ...]:
+    """What an entry can name: all of a layer, attention alone, or one operator, in forward order."""
+    parts = layer_operators(scenario, 1, samples=1, tp=1, index=0, sequence_parallel=False)
+    return (FULL, SELECTIVE, *(part.name for part in parts if isinstance(part, ShardedOperator)))
+
+
 def check_recompute(scenario: Scenario, plan: DeploymentPlan) -> None:
     """Refuse operators that the layers of the model do not have.
 
     Raises:
         SpecError: Names the entry and what can be written.
     """
-    parts = layer_operators(scenario, 1, samples=1, tp=1, index=0, sequence_parallel=False)
-    names = [part.name for part in parts if isinstance(part, ShardedOperator)]
+    names = recomputable(scenario)
     for r, replica in enumerate(plan.replicas):
         for s, stage in enumerate(replica.stages):
             for number, entry in enumerate(stage.recompute):
-                if entry.operator not in (FULL, SELECTIVE, *names):
+                if entry.operator not in names:
                     path = f"deployment.replicas[{r}].stages[{s}].recompute[{number}].operator"
-                    fix = f"choose {FULL}, {SELECTIVE} or one of {', '.join(names)}"
+                    fix = f"choose {FULL}, {SELECTIVE} or one of {', '.join(names[2:])}"
                     raise SpecError(path, entry.operator, "no layer of this model has such an operator", fix)
 
 

@@ -175,6 +175,8 @@ class DeploymentPlan:
             with all at once.
         blocking_sends: A group waits until what it sends to another stage has arrived, instead of computing on.
         tp_overlap: A collective of a device group runs beside the product that it feeds or follows.
+        predicted_ps: How long an iteration takes as whoever made the plan thinks; it changes nothing, and stands beside
+            the simulated time.
     """
 
     replicas: tuple[Replica, ...]
@@ -184,12 +186,15 @@ class DeploymentPlan:
     serial_sync: bool = False
     blocking_sends: bool = False
     tp_overlap: bool = False
+    predicted_ps: int | None = None
 
     def __post_init__(self) -> None:
         if not self.replicas:
             raise SpecError("replicas", [], "a deployment needs a replica", "list one under replicas")
         if self.bucket_bytes is not None:
             at_least(self, "bucket_bytes", 1)
+        if self.predicted_ps is not None:
+            at_least(self, "predicted_ps", 1)
         if self.zero not in range(4):
             raise SpecError("zero", self.zero, "there is no such stage of ZeRO", "choose 0, 1, 2 or 3")
         self._check_actions()

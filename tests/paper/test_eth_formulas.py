@@ -1,0 +1,107 @@
+"""Equations 1 to 10 of ETH (https://arxiv.org/abs/2610.22035) and what its Table 3 adds up to."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xsim.plan.search.eth_formulas import (
+    all_reduce_ps,
+    best_split,
+    end_ps,
+    inter_variance,
+    intra_variance,
+    order_cost,
+    pipeline_ps,
+)
+from xsim.plan.search.local_batches import Pace, exact_shares, greedy_shares, last_end_ps
+
+# Table 3: of each stage devices, TP, DP and layers; of each pipeline the micro-batch and the local batch
+METIS = (
+    [(8, 2, 4, 5), (8, 2, 4, 6), (8, 4, 2, 7), (8, 2, 4, 6), (8, 8, 1, 3), (8, 8, 1, 4), (8, 4, 2, 4), (8, 4, 2, 5)],
+)
+HEXISCALE = ([(4, 4, 1, 3)] * 3 + [(4, 4, 1, 4), (4, 4, 1, 5)] + [(4, 4, 1, 7)] * 2 + [(4, 4, 1, 8)],) * 2
+ETH = (
+    [(4, 4, 1, 4), (4, 4, 1, 4), (4, 4, 1, 5)] + [(4, 2, 2, 5)] * 3 + [(4, 1, 4, 6)] * 2,
+    [(8, 8, 1, 8), (8, 8, 1, 9), (8, 4, 2, 11), (8, 4, 2, 12)],
+)
+SHARES = {"metis": ((4, 1024),), "hexiscale": ((4, 512), (4, 512)), "eth": ((4, 344), (8, 680))}
+
+
+@pytest.mark.parametrize("plan", [METIS, HEXISCALE, ETH])
+def test_the_plans_of_table_3_have_all_layers_and_devices(plan: tuple[list[tuple[int, int, int, int]], ...]) -> None:
+    assert all(sum(layers for _, _, _, layers in stages) == 40 for stages in plan)
+    assert sum(devices for stages in plan for devices, *_ in stages) == 64
+    assert all(tp * dp == devices for stages in plan for devices, tp, dp, _ in stages)
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_the_local_batches_of_table_3_are_the_global_batch(name: str) -> None:
+    assert sum(samples for _, samples in SHARES[name]) == 1024
+    assert all(samples % micro_batch == 0 for micro_batch, samples in SHARES[name])
+
+
+def test_eth_deals_out_86_and_85_micro_batches() -> None:
+    assert [samples // micro_batch for micro_batch, samples in SHARES["eth"]] == [86, 85]
+    assert 344 + 680 == 1024
+    paces = [Pace(4, 100, 600), Pace(8, 101, 300)]
+
+    assert greedy_shares(paces, 1024) == exact_shares(paces, 1024)
+
+
+def test_equation_1() -> None:
+    assert pipeline_ps([3, 5, 4], 1) == 12
+    assert pipeline_ps([3, 5, 4], 10) == 12 + 9 * 5
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=1, max_size=5), st.integers(1, 20))
+def test_equation_5_at_the_first_stage_is_equation_1(stages: list[tuple[int, int]], micro_batches: int) -> None:
+    forward, backward = [f for f, _ in stages], [b for _, b in stages]
+    ends = [end_ps(forward, backward, micro_batches, j, 7) for j in range(len(stages))]
+
+    assert ends[0] == pipeline_ps([f + b for f, b in stages], micro_batches) + 7
+    assert all(a - b == backward[j] for j, (a, b) in enumerate(pairwise(ends)))
+
+
+def test_equation_2_is_the_last_end() -> None:
+    paces = [Pace(4, 10, 5), Pace(8, 30, 0)]
+
+    assert last_end_ps(paces, (3, 2)) == max(5 + 3 * 10, 2 * 30)
+    assert last_end_ps(paces, (3, 0)) == 35
+
+
+def test_equation_6() -> None:
+    assert all_reduce_ps(1000, 4, 0.5) == 3000
+    assert all_reduce_ps(1000, 1, 0.5) == 0
+
+
+def test_equations_7_to_9() -> None:
+    apart, mixed = [[376.0, 376.0], [280.0, 280.0]], [[376.0, 280.0], [376.0, 280.0]]
+
+    assert inter_variance(apart) == 96.0**2
+    assert intra_variance(apart) == 0
+    assert inter_variance(mixed) == 0
+    assert intra_variance(mixed) == 2 * 48.0**2
+    assert order_cost(apart, 1024, 40) == 96.0**2 / 1024
+    assert order_cost(apart, 1024, 40) < order_cost(mixed, 1024, 40)
+    assert order_cost(apart, 4, 400) > order_cost(mixed, 4, 400)
+
+
+@given(st.data(), st.integers(1, 6))
+def test_equation_10_finds_the_best_cuts(data: st.DataObject, devices: int) -> None:
+    value = {
+        (i, j): float(data.draw(st.integers(0, 9), label=f"{i}-{j}")) for j in range(1, devices + 1) for i in range(j)
+    }
+    for p, (total, ends) in enumerate(best_split(devices, devices, lambda i, j: value[i, j]), start=1):
+        sums = []
+        for cuts in combinations(range(1, devices), p - 1):
+            parts = [value[span] for span in pairwise((0, *cuts, devices))]
+            sums.append(sum(parts) if all(parts) else 0.0)
+        assert total == max(sums)
+        if total:
+            assert total == sum(value[span] for span in pairwise((0, *ends)))
+            assert len(ends) == p
+            assert ends[-1] == devices

@@ -1,0 +1,258 @@
+"""Plans as JSON, between tools: pipelines of stages of copies, each in kinds of devices and how many.
+
+``{model, layers, seq, gbs, name, source, predicted_s, zero, pipelines: [{count, mbs, micro_batches, stages: [{layers:
+[from, to], replicas: [{type, tp, count, samples, ranks}], recompute: {operator: layers}, sequence_parallel}]}]}``.
+Layers are counted from 0 and half-open; ``layers`` says of how many, so that it shows whether embedding and head are
+among them. ``mbs`` of a pipeline is its whole micro-batch, that of the plan what each copy takes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from xsim.errors import SpecError
+from xsim.interop.plans.metis import metis_values
+from xsim.interop.plans.target import (
+    Counting,
+    Imported,
+    Target,
+    batch_of,
+    imported,
+    kind_of,
+    layers_between,
+    predicted,
+    recompute_of,
+    rounds,
+    whole,
+)
+from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
+
+__all__ = ["read_plan"]
+
+Node = Mapping[str, object]
+
+_FIX = "docs/planning.md has the keys"
+_PIPELINE = ("count", "mbs", "lbs", "micro_batches", "n_microbatches", "stages")
+_STAGE = ("layers", "replicas", "recompute", "sequence_parallel", "type", "tp", "dp", "devices", "ranks", "dg")
+_REPLICA = ("type", "tp", "count", "samples", "ranks")
+_SHORT = {"as": "softmax", "ad": "attention_dropout", "qkv": "qkv", "sco": "scores"}  # as ETH's table 3 calls them
+
+
+def read_plan(text: str, target: Target, path: str) -> Imported:
+    """The plan in a text; of a list of plans the one that ``target.which`` names (``id``, ``name``) or numbers.
+
+    Raises:
+        SpecError: It is no such plan, or none of this model and cluster.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SpecError(path, text[:40], f"it is no JSON: {error}", _FIX) from None
+    plan = _chosen(found, target, path)
+    if "top" in plan or "node_sequence" in plan:
+        return _of_metis(plan, target, path)
+    notes: list[str] = []
+    listed = plan.get("pipelines")
+    if not isinstance(listed, list) or not listed:
+        raise SpecError(f"{path}.pipelines", listed, "it lists no pipelines", _FIX)
+    _compare(plan, target, notes)
+    counting = _counting(plan, target, f"{path}.layers")
+    own = _batches(plan, len(listed), path, notes)
+    shaped = [_pipeline(each, plan, counting, target, f"{path}.pipelines[{n}]", notes) for n, each in enumerate(listed)]
+    if any(entry.get("micro_batches") is None for entry, _ in shaped):
+        shared = _shared(plan, shaped, target, path, notes)
+    else:
+        shared = 0
+    pipelines = tuple(
+        _rounded(entry, pipeline, own[number] if own else None, shared, notes)
+        for number, (entry, pipeline) in enumerate(shaped)
+    )
+    name = str(plan.get("name") or plan.get("id") or "")
+    zero = whole(plan.get("zero", 0), f"{path}.zero", 0)
+    sketch = Sketch(pipelines, name, str(plan.get("source", "")), _predicted_ps(plan), zero)
+    return imported(sketch, target, notes)
+
+
+def _chosen(found: object, target: Target, path: str) -> Node:
+    if isinstance(found, list) and found:
+        names = [str(each.get("id", each.get("name", ""))) if isinstance(each, dict) else "" for each in found]
+        if target.which in names:
+            found = found[names.index(target.which)]
+        elif target.which.isdecimal() and 1 <= int(target.which) <= len(found):
+            found = found[int(target.which) - 1]
+        else:
+            fix = f"write 1 to {len(found)}, or one of {', '.join(filter(None, names))}"
+            raise SpecError("which", target.which, f"it lists {len(found)} plans", fix)
+    if not isinstance(found, dict):
+        raise SpecError(path, found, "it is no plan", _FIX)
+    return found
+
+
+def _of_metis(plan: Node, target: Target, path: str) -> Imported:
+    top = plan.get("top", [plan])
+    if not isinstance(top, list) or not top or not isinstance(top[0], dict):
+        raise SpecError(f"{path}.top", top, "it lists no plan", _FIX)
+    values = {"gbs": plan.get("gbs"), "cost_ms": plan.get("predicted_ms")} | top[0]
+    found = metis_values(values, target, path)
+    name = str(plan.get("id") or "metis")
+    return Imported(replace(found.sketch, name=name), found.notes)
+
+
+def _compare(plan: Node, target: Target, notes: list[str]) -> None:
+    model = target.scenario.model
+    for key, own in (("hidden", model.hidden), ("seq", model.seq_len)):
+        if plan.get(key) not in (None, own):
+            notes.append(f"it was planned for {key} = {plan[key]}, and {model.name} has {own}")
+
+
+def _counting(plan: Node, target: Target, path: str) -> Counting:
+    layers = target.scenario.model.layers
+    said = whole(plan.get("layers", layers), path)
+    known: dict[int, Counting] = {layers: "transformer", layers + 2: "ends"}
+    if said not in known:
+        problem = f"{target.scenario.model.name} has {layers}, or {layers + 2} with embedding and head"
+        raise SpecError(path, said, problem, "choose the model that was planned for")
+    return known[said]
+
+
+def _batches(plan: Node, pipelines: int, path: str, notes: list[str]) -> list[int]:
+    """Samples of each pipeline, where the plan lists them apart."""
+    found = plan.get("batches")
+    if found is None:
+        return []
+    if not isinstance(found, list) or len(found) != pipelines:
+        raise SpecError(f"{path}.batches", found, f"there are {pipelines} pipelines", "give one for each")
+    notes.append("samples of pipelines are listed apart from them: they are taken in the same order")
+    return [whole(each, f"{path}.batches") for each in found]
+
+
+def _pipeline(
+    found: object, plan: Node, counting: Counting, target: Target, path: str, notes: list[str]
+) -> tuple[Node, Pipeline]:
+    """What the file has, with ``micro_batches`` or ``lbs`` if it says them, and the pipeline with one micro-batch."""
+    entry = _node(found, path, _PIPELINE)
+    listed = entry.get("stages")
+    if not isinstance(listed, list) or not listed:
+        raise SpecError(f"{path}.stages", listed, "it lists no stages", _FIX)
+    nodes = [_node(stage, f"{path}.stages[{s}]", _STAGE) for s, stage in enumerate(listed)]
+    cuts = [0]
+    for s, node in enumerate(nodes):
+        first, last = _two(node.get("layers"), f"{path}.stages[{s}].layers")
+        if first != cuts[-1]:
+            problem, fix = f"the stage before it ends at {cuts[-1]}", f"start it at {cuts[-1]}"
+            raise SpecError(f"{path}.stages[{s}].layers", [first, last], problem, fix)
+        cuts.append(last)
+    layers = layers_between(cuts, counting, target, f"{path}.stages.layers", notes)
+    stages = tuple(
+        _stage(node, part, target, f"{path}.stages[{s}]", notes)
+        for s, (node, part) in enumerate(zip(nodes, layers, strict=True))
+    )
+    micro_batch = _micro_batch(entry, plan, stages, target, path, notes)
+    count = whole(entry.get("count", 1), f"{path}.count")
+    batches = entry.get("micro_batches", entry.get("n_microbatches"))
+    return {**entry, "micro_batches": batches}, Pipeline(stages, micro_batch, 1, count)
+
+
+def _micro_batch(
+    entry: Node, plan: Node, stages: tuple[SketchStage, ...], target: Target, path: str, notes: list[str]
+) -> int:
+    if "mbs" in entry:
+        return whole(entry["mbs"], f"{path}.mbs")
+    each = plan.get("mbs")
+    if each is None:
+        notes.append(f"it does not say the size of micro-batches: each copy takes {target.micro_batch}")
+        each = target.micro_batch
+    return whole(each, f"{path}.mbs") * max(stage.width for stage in stages)
+
+
+def _shared(plan: Node, shaped: list[tuple[Node, Pipeline]], target: Target, path: str, notes: list[str]) -> int:
+    """Micro-batches of each pipeline if all have as many; 0 if each has its own samples."""
+    if all(entry.get("micro_batches") or entry.get("lbs") for entry, _ in shaped) or "batches" in plan:
+        return 0
+    each = sum(pipeline.micro_batch * pipeline.count for _, pipeline in shaped)
+    said = plan.get("gbs", plan.get("global_batch_size"))
+    return rounds(batch_of(target, said, f"{path}.gbs"), each, notes, "rounds")
+
+
+def _rounded(entry: Node, pipeline: Pipeline, own: int | None, shared: int, notes: list[str]) -> Pipeline:
+    if entry.get("micro_batches") is not None:
+        return replace(pipeline, micro_batches=whole(entry["micro_batches"], "micro_batches"))
+    samples = own if own is not None else entry.get("lbs")
+    if samples is None:
+        return replace(pipeline, micro_batches=shared)
+    return replace(pipeline, micro_batches=rounds(whole(samples, "lbs"), pipeline.micro_batch, notes))
+
+
+def _stage(node: Node, part: range, target: Target, path: str, notes: list[str]) -> SketchStage:
+    listed = node.get("replicas")
+    if listed is None:
+        tp = whole(node.get("tp", 1), f"{path}.tp")
+        dp = whole(node.get("dp", 1), f"{path}.dp")
+        if whole(node.get("devices", tp * dp), f"{path}.devices") != tp * dp:
+            raise SpecError(f"{path}.devices", node["devices"], f"tp {tp} x dp {dp} are not as many", "correct it")
+        ranks = {"ranks": node["ranks"]} if "ranks" in node else {}
+        listed = [{"type": node.get("type"), "tp": tp, "count": dp, **ranks}]
+    if not isinstance(listed, list) or not listed:
+        raise SpecError(f"{path}.replicas", listed, "it lists no copies", _FIX)
+    copies = tuple(
+        _copies(_node(each, f"{path}.replicas[{r}]", _REPLICA), target, f"{path}.replicas[{r}]")
+        for r, each in enumerate(listed)
+    )
+    held = len(range(max(part.start, 1), min(part.stop, target.scenario.model.layers + 1)))
+    again = recompute_of(_recomputed(node.get("recompute"), held, f"{path}.recompute"), target, notes)
+    return SketchStage(part, copies, again, node.get("sequence_parallel") is True)
+
+
+def _copies(node: Node, target: Target, path: str) -> Copies:
+    tp = whole(node.get("tp", 1), f"{path}.tp")
+    count = whole(node.get("count", 1), f"{path}.count")
+    ranks = node.get("ranks") or []
+    if not isinstance(ranks, list):
+        raise SpecError(f"{path}.ranks", ranks, "it is no list", _FIX)
+    flat = [whole(r, f"{path}.ranks", 0) for each in ranks for r in (each if isinstance(each, list) else [each])]
+    own = tuple(tuple(flat[start : start + tp]) for start in range(0, len(flat), tp))
+    samples = whole(node.get("samples", 0), f"{path}.samples", 0)
+    return Copies(kind_of(target, node.get("type"), f"{path}.type"), tp, count, samples, own)
+
+
+def _recomputed(found: object, held: int, path: str) -> dict[str, int]:
+    if found in (None, "none", [], {}):
+        return {}
+    if found in ("full", "selective"):
+        return {str(found): held}
+    if isinstance(found, dict):
+        return {_SHORT.get(str(name).lower(), str(name)): whole(count, path) for name, count in found.items()}
+    if isinstance(found, list):
+        named: dict[str, int] = {}
+        for each in found:
+            words = re.fullmatch(r"(?:(\d+) )?(\w+)", str(each))
+            if not words:
+                raise SpecError(path, each, "it is no operator with a number before it", _FIX)
+            named[_SHORT.get(words[2].lower(), words[2])] = int(words[1] or 1)
+        return named
+    raise SpecError(path, found, "it is no operators and in how many layers", _FIX)
+
+
+def _two(value: object, path: str) -> tuple[int, int]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise SpecError(path, value, "it is no [from, to]", _FIX)
+    return whole(value[0], path, 0), whole(value[1], path, 0)
+
+
+def _node(found: object, path: str, keys: tuple[str, ...]) -> Node:
+    if not isinstance(found, dict):
+        raise SpecError(path, found, "it is no mapping", _FIX)
+    for key in found:
+        if key not in keys:
+            raise SpecError(f"{path}.{key}", found[key], "there is no such key", f"it has {', '.join(keys)}")
+    return found
+
+
+def _predicted_ps(plan: Node) -> int | None:
+    for key, unit in (("predicted_s", 1.0), ("planner_estimate_s", 1.0), ("predicted_ms", 1e-3)):
+        if found := predicted(plan.get(key), unit):
+            return found
+    return None

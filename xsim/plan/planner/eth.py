@@ -1,0 +1,107 @@
+"""ETH: pipelines of unlike devices that are balanced by data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from xsim.errors import SpecError
+from xsim.plan.contracts import PlannerSite
+from xsim.plan.search.eth_problem import EthProblem, Search, eth_problem, nothing_fits, units_of
+from xsim.plan.search.grouping_search import GroupingSearch, Searched, Shortcuts
+from xsim.plan.search.tables import tables
+from xsim.plan.sketch import Sketch, place
+from xsim.spec.checks import at_least, not_negative
+from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.scenario import Scenario
+
+__all__ = ["Eth"]
+
+DYNAMIC = ("none", "orders", "knapsack")
+
+
+@dataclass(frozen=True, slots=True)
+class Eth:
+    """Independent pipelines of unlike devices, each with its own share of the batch (https://arxiv.org/abs/2610.22035).
+
+    Devices are grouped to pipelines in every way, and those of a pipeline to stages; stages are balanced by Aceso's
+    moves, shares of the batch dealt out greedily, and stages chosen anew for them. ``docs/eth.md`` has the details, and
+    what the paper leaves open.
+
+    Attributes:
+        unit: Devices of one kind that are dealt to pipelines together; 0: a power of two that leaves about four units
+            to each kind.
+        stage_unit: Likewise to the stages of a pipeline; it divides ``unit``. 0: no more than a host has.
+        cache: Keep the configuration of pipelines of the same devices (section 5.1).
+        skip: Leave out groupings whose bound is below the best found (5.2); it needs ``cache``.
+        alpha: Factor of the approximate bound; 0: only the deterministic one.
+        order: Look at groupings of little variance first (5.3).
+        dynamic: What puts pipelines together once few groupings are skipped (5.4): ``orders``, devices in a row cut
+            into pipelines; ``knapsack``, the best sums over all groupings; or ``none``.
+        orders: How many rows are drawn besides those by type and alternating.
+        bound: Leave out sequences of stages that cannot be best even with divisible layers and ample memory; the paper
+            has no such bound, and it changes no result.
+        adaptive: Share out ``budget`` by variance (6).
+        budget: Configurations to look at for one sequence of stages and one size of micro-batches.
+        stage_limit: Sequences of stages for a pipeline that are all tried; if there are more, only those of stages of
+            one type, or those of equal stages type by type.
+        rounds: How often shares of the batch and configurations follow one another after the first time.
+        exact: Shares with the earliest end, instead of greedy ones.
+        recompute: Let stages that do not fit compute operators again.
+        sequence_parallel: Cut activations between operators over the sequence.
+        evaluations: Configurations to look at in all; the best so far is the plan. 0: no limit.
+    """
+
+    unit: int = 0
+    stage_unit: int = 0
+    cache: bool = True
+    skip: bool = True
+    alpha: float = 1.5
+    order: bool = True
+    dynamic: str = "orders"
+    orders: int = 2
+    bound: bool = True
+    adaptive: bool = True
+    budget: int = 100
+    stage_limit: int = 3000
+    rounds: int = 3
+    exact: bool = False
+    recompute: bool = True
+    sequence_parallel: bool = False
+    evaluations: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("unit", "stage_unit", "orders", "rounds", "evaluations"):
+            at_least(self, name, 0)
+        for name in ("budget", "stage_limit"):
+            at_least(self, name, 1)
+        not_negative(self, "alpha")
+        if self.dynamic not in DYNAMIC:
+            raise SpecError("dynamic", self.dynamic, "it is unknown", f"choose one of {', '.join(DYNAMIC)}")
+
+    def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
+        problem = self.problem(scenario, site)
+        found = self.search(problem)
+        if found.plan is None:
+            raise nothing_fits(problem)
+        return place(replace(found.plan, predicted_ps=found.iteration_ps), scenario)
+
+    def problem(self, scenario: Scenario, site: PlannerSite) -> EthProblem:
+        """What is searched."""
+        known = tables(scenario, site, sequence_parallel=self.sequence_parallel)
+        search = Search(
+            limit=self.stage_limit,
+            budget=self.budget,
+            adaptive=self.adaptive,
+            bound=self.bound,
+            most=self.evaluations,
+            rounds=self.rounds,
+            exact=self.exact,
+            recompute=self.recompute,
+        )
+        units = units_of(known.kinds, self.unit, self.stage_unit)
+        return eth_problem(known, search, units, name="eth", sequence_parallel=self.sequence_parallel)
+
+    def search(self, problem: EthProblem) -> Searched[Sketch]:
+        """The search, and how much work it was."""
+        shortcuts = Shortcuts(self.cache, self.skip, self.alpha, self.order, self.dynamic, self.orders)
+        return GroupingSearch(problem, shortcuts).run()

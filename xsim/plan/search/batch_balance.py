@@ -1,0 +1,123 @@
+"""Shares of the batch for pipelines that have several configurations, and the plan that this makes.
+
+The second and third phase of ETH's balance (https://arxiv.org/abs/2610.22035, section 4.2.3), repeated until neither
+changes anything: the paper does each once, after which shares may no longer suit the configurations.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from xsim.plan.search.local_batches import Pace, exact_shares, fill_exactly, greedy_shares
+from xsim.plan.search.pipeline_choice import Choices
+from xsim.plan.search.stage_balance import Configuration
+from xsim.plan.search.stage_options import StageOptions
+from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
+
+__all__ = ["Share", "shared", "sketched"]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A configured pipeline and its micro-batches."""
+
+    configuration: Configuration
+    micro_batches: int
+
+    @property
+    def end_ps(self) -> int:
+        """Equation 1."""
+        return self.configuration.fill_ps + (self.micro_batches - 1) * self.configuration.straggler_ps
+
+
+def shared(choices: Sequence[Choices], batch: int, *, rounds: int, exact: bool = False) -> tuple[Share, ...]:
+    """The pipelines that take part, with shares that sum to ``batch``; none if there are no such shares.
+
+    Large micro-batches may leave no even shares, so that smaller ones are tried too.
+
+    Args:
+        rounds: How often configurations are chosen anew for the shares at most.
+        exact: Shares with the earliest end, instead of greedy ones.
+    """
+    sizes = sorted({c.micro_batch for own in choices for c in own.found})
+    dividing = [size for size in sizes if batch % size == 0]
+    tried: list[tuple[Share, ...]] = []
+    for allowed in (sizes, *(dividing[:n] for n in range(len(dividing), 0, -1))):
+        tried.extend(_balanced(choices, batch, frozenset(allowed), rounds, exact))
+    return min(tried, key=lambda shares: max(share.end_ps for share in shares), default=())
+
+
+def _balanced(
+    choices: Sequence[Choices], batch: int, sizes: Collection[int], rounds: int, exact: bool
+) -> list[tuple[Share, ...]]:
+    """What each round gives."""
+    found: list[tuple[Share, ...]] = []
+    first = [_first(own, batch, sizes) for own in choices]
+    taking = [(own, c) for own, c in zip(choices, first, strict=True) if c is not None]
+    for _ in range(1 + rounds):
+        counts = _counts([c for _, c in taking], batch, exact=exact)
+        if counts is None:
+            break
+        taking = [each for each, n in zip(taking, counts, strict=True) if n]
+        samples = [c.micro_batch * n for (_, c), n in zip(taking, (n for n in counts if n), strict=True)]
+        found.append(tuple(Share(c, n // c.micro_batch) for (_, c), n in zip(taking, samples, strict=True)))
+        again = [(own, own.best(n, sizes) or c) for (own, c), n in zip(taking, samples, strict=True)]
+        if again == taking:
+            break
+        found.append(tuple(Share(c, n // c.micro_batch) for (_, c), n in zip(again, samples, strict=True)))
+        taking = again
+    return found
+
+
+def _first(own: Choices, batch: int, sizes: Collection[int]) -> Configuration | None:
+    """For the whole batch, whether or not a micro-batch divides it."""
+    fitting = (c for c in own.found if c.micro_batch in sizes)
+    return min(fitting, key=lambda c: (c.end_ps(batch), c.micro_batch), default=None)
+
+
+def _counts(taking: Sequence[Configuration], batch: int, *, exact: bool) -> tuple[int, ...] | None:
+    """Micro-batches of each that sum to the batch; None if none do."""
+    if not taking:
+        return None
+    paces = [Pace(c.micro_batch, c.straggler_ps, c.fill_ps - c.straggler_ps) for c in taking]
+    best = exact_shares(paces, batch)
+    if exact:
+        return best
+    greedy = greedy_shares(paces, batch)
+    part = [i for i, n in enumerate(greedy) if n]
+    fewer = fill_exactly([paces[i].micro_batch for i in part], [greedy[i] for i in part], batch)
+    if fewer is None:
+        return best
+    counts = dict(zip(part, fewer, strict=True))
+    return tuple(counts.get(i, 0) for i in range(len(paces)))
+
+
+def sketched(shares: Sequence[Share], options: StageOptions, *, name: str, sequence_parallel: bool) -> Sketch:
+    """The plan: equal pipelines are counted, and stages recompute what they must."""
+    counted = Counter(shares)
+    pipelines = tuple(
+        Pipeline(
+            _stages(share, options, sequence_parallel),
+            share.configuration.micro_batch,
+            share.micro_batches,
+            count,
+        )
+        for share, count in counted.items()
+    )
+    return Sketch(pipelines, name=name, source=name)
+
+
+def _stages(share: Share, options: StageOptions, sequence_parallel: bool) -> tuple[SketchStage, ...]:
+    stages, first = [], 1
+    last = len(share.configuration.stages) - 1
+    for j, stage in enumerate(share.configuration.stages):
+        seats = options.passes.seats(stage.devices, stage.tp, share.configuration.micro_batch)
+        flying = options.in_flight(j, last + 1, share.micro_batches)
+        again = options.passes.again(seats, (j == 0, j == last), flying, stage.layers)
+        copies = tuple(Copies(seat.kind, seat.tp, seat.width) for seat in seats)
+        held = range(first, first + stage.layers)
+        stages.append(SketchStage(held, copies, again, sequence_parallel and stage.tp > 1))
+        first += stage.layers
+    return tuple(stages)

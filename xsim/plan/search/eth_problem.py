@@ -1,0 +1,183 @@
+"""A scenario as the search over groupings sees it: pipelines of whole units of devices, and plans of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xsim.errors import SpecError
+from xsim.plan.search.batch_balance import shared, sketched
+from xsim.plan.search.contracts import Kind, Tables
+from xsim.plan.search.groupings import Composition
+from xsim.plan.search.pipeline_choice import Choices, PipelineChoice
+from xsim.plan.search.price import price
+from xsim.plan.search.stage_balance import StageBalance
+from xsim.plan.search.stage_options import StageOptions
+from xsim.plan.search.stage_passes import StagePasses
+from xsim.plan.sketch import Sketch
+
+__all__ = ["EthProblem", "Search", "Units", "eth_problem", "nothing_fits", "speed", "units_of"]
+
+FEW_UNITS, MOST_UNITS = 4, 32  # of a kind and in all, if the size of a unit is left open
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """How finely devices are dealt out.
+
+    Attributes:
+        pipeline: Devices of one unit of which pipelines are made.
+        stage: Devices of one unit of which stages are made; it divides ``pipeline``.
+    """
+
+    pipeline: int
+    stage: int
+
+
+def units_of(kinds: Sequence[Kind], pipeline: int, stage: int) -> Units:
+    """``pipeline`` and ``stage`` devices; where that is 0, powers of two.
+
+    A pipeline's unit leaves about four of them to each kind, and to none less than one, as far as 32 in all allow; a
+    stage's is no more than the smallest host has.
+
+    Raises:
+        SpecError: A stage's unit does not divide a pipeline's.
+    """
+    total = sum(kind.count for kind in kinds)
+    few = min(_power_up(total / (FEW_UNITS * len(kinds))), _power_down(min(kind.count for kind in kinds)))
+    own = pipeline or max(few, _power_up(total / MOST_UNITS))
+    part = stage or math.gcd(own, _power_down(min(min(kind.hosts) for kind in kinds)))
+    if own % part:
+        fix = f"choose one of {', '.join(str(n) for n in range(1, own + 1) if own % n == 0)}"
+        raise SpecError("planner.stage_unit", part, f"it does not divide a pipeline's unit of {own} devices", fix)
+    return Units(own, part)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a planner says about how to search.
+
+    Attributes:
+        limit: Sequences of stages that are all tried, at most.
+        budget: States to look at for each sequence and micro-batch; ``adaptive``: more for those of little variance.
+        bound: Leave out sequences that cannot be best.
+        most: States to look at in all; 0: no limit.
+        rounds: How often shares and configurations follow one another.
+        exact: Shares with the earliest end, instead of greedy ones.
+    """
+
+    limit: int
+    budget: int
+    adaptive: bool
+    bound: bool
+    most: int
+    rounds: int
+    exact: bool
+    recompute: bool
+
+
+def eth_problem(tables: Tables, search: Search, units: Units, *, name: str, sequence_parallel: bool) -> EthProblem:
+    """That of all devices of the tables."""
+    names = tuple(kind.name for kind in tables.kinds)
+    balance = StageBalance(StageOptions(StagePasses(tables, names, search.recompute)))
+    counts = tuple(kind.count // units.pipeline for kind in tables.kinds)
+    choice = PipelineChoice(
+        balance,
+        tables.batch,
+        units.stage,
+        tuple(tables.capacity_bytes(kind) for kind in names),
+        tuple(speed(tables, kind) for kind in names),
+        tuple(count * units.pipeline for count in counts),
+        search.limit,
+        search.budget,
+        search.adaptive,
+        search.bound,
+        search.most,
+    )
+    return EthProblem(choice, counts, units.pipeline, search.rounds, search.exact, sequence_parallel, name)
+
+
+def nothing_fits(problem: EthProblem) -> SpecError:
+    """What is missing, if no pipeline can train."""
+    tables = problem.tables
+    has = sum(tables.capacity_bytes(kind.name) * kind.count for kind in tables.kinds)
+    devices = sum(kind.count for kind in tables.kinds)
+    kind = tables.kinds[0].name
+    weights = int(tables.memory_column(kind, 1, 1, (True, True), 0)[-1])
+    lacks = max(1, weights - has, problem.choice.balance.spent.lacked_bytes or 0)
+    what = f"no plan of {problem.name} fits the {has / 1e9:.0f} GB of {devices} devices"
+    lacking = f"the nearest lacks {max(0.01, lacks / 1e9):.2f} GB"
+    if problem.choice.balance.spent.lacked_bytes is None and weights <= has:
+        what = f"{problem.name} finds no pipelines of {devices} devices that share out a batch of {problem.batch}"
+        return SpecError("batch", problem.batch, what, "choose a batch with more divisors, or another unit")
+    return SpecError("planner", problem.name, f"{what}: {lacking}", "add devices or memory, or choose a smaller model")
+
+
+def _power_up(number: float) -> int:
+    return 1 << max(0, math.ceil(number) - 1).bit_length()
+
+
+def _power_down(number: int) -> int:
+    return 1 << (number.bit_length() - 1)
+
+
+def speed(tables: Tables, kind: str) -> float:
+    """Transformer layers per second of one device with one sample."""
+    both = tables.forward_ps(kind, 1, 1)[1] + tables.backward_ps(kind, 1, 1)[1]
+    return 1e12 / float(both)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EthProblem:
+    """As ``Pipelines`` of ``xsim.plan.search.grouping_search`` says.
+
+    Attributes:
+        counts: Units of each kind; devices that fill no unit idle.
+        rounds: How often shares and configurations follow one another.
+        exact: Shares with the earliest end, instead of greedy ones.
+        name: Of the plans.
+    """
+
+    choice: PipelineChoice
+    counts: Composition
+    unit: int
+    rounds: int
+    exact: bool
+    sequence_parallel: bool
+    name: str
+
+    @property
+    def memory_bytes(self) -> tuple[int, ...]:
+        return self.choice.memory_bytes
+
+    @property
+    def speeds(self) -> tuple[float, ...]:
+        return self.choice.speeds
+
+    @property
+    def batch(self) -> int:
+        return self.choice.batch
+
+    @property
+    def layers(self) -> int:
+        return self.tables.layers
+
+    @property
+    def tables(self) -> Tables:
+        """What plans are priced with."""
+        return self.choice.balance.options.passes.tables
+
+    def configured(self, pipeline: Composition) -> Choices:
+        return self.choice.choices(tuple(count * self.unit for count in pipeline))
+
+    def throughput(self, configured: Choices) -> float:
+        return configured.throughput(self.batch)
+
+    def balanced(self, configured: Sequence[Choices]) -> tuple[int, Sketch] | None:
+        shares = shared(configured, self.batch, rounds=self.rounds, exact=self.exact)
+        if not shares:
+            return None
+        options = self.choice.balance.options
+        plan = sketched(shares, options, name=self.name, sequence_parallel=self.sequence_parallel)
+        return price(plan, self.tables).iteration_ps, plan

@@ -1,0 +1,140 @@
+"""The hot loops of the search, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numba
+import numpy as np
+
+from xsim.plan.search.contracts import Ints
+
+__all__ = ["dominance", "fill", "partition"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+NEVER = 1 << 60
+
+
+def _kernel(function: Callable[P, T]) -> Callable[P, T]:
+    options: Any = {"cache": True, "error_model": "numpy", "nogil": True}
+    return cast(Callable[P, T], numba.njit(**options)(function))
+
+
+@_kernel
+def partition(rows: Ints, sends: Ints, time_ps: Ints, slack: float, fills: Ints, stragglers: Ints, parts: Ints) -> None:
+    """For each list of stages the layers of each: the least straggler, and of those within ``slack`` the least fill.
+
+    Args:
+        rows: Of each list and stage, the row of ``time_ps``; -1 past the last stage, N x S.
+        sends: What each stage sends for a micro-batch, N x S.
+        time_ps: Of a stage that holds 0..L transformer layers, rising, C x (L + 1).
+        slack: A straggler may be so many times the least.
+        fills, stragglers: Results, N; ``NEVER`` where there is none.
+        parts: Results, N x S: transformer layers.
+    """
+    count, most = rows.shape
+    layers = time_ps.shape[1] - 1
+    best = np.empty((most + 1, layers + 1), dtype=np.int64)
+    total = np.empty((most + 1, layers + 1), dtype=np.int64)
+    taken = np.zeros((most + 1, layers + 1), dtype=np.int64)
+    for i in range(count):
+        stages = 0
+        while stages < most and rows[i, stages] >= 0:
+            stages += 1
+        best[stages, :] = NEVER
+        best[stages, 0] = 0
+        for k in range(stages - 1, -1, -1):
+            row, sent, later = rows[i, k], sends[i, k], stages - k - 1
+            for held in range(layers + 1):
+                least = NEVER
+                for own in range(1, held - later + 1):
+                    slowest = time_ps[row, own] + sent
+                    if slowest >= least:
+                        break
+                    slowest = max(slowest, best[k + 1, held - own])
+                    least = min(least, slowest)
+                best[k, held] = least
+        fills[i] = NEVER
+        stragglers[i] = best[0, layers]
+        if best[0, layers] >= NEVER:
+            continue
+        limit = np.int64(best[0, layers] * slack)
+        total[stages, :] = NEVER
+        total[stages, 0] = 0
+        for k in range(stages - 1, -1, -1):
+            row, sent, later = rows[i, k], sends[i, k], stages - k - 1
+            for held in range(layers + 1):
+                least, chosen = NEVER, 0
+                for own in range(1, held - later + 1):
+                    if time_ps[row, own] + sent > limit:
+                        break
+                    whole = time_ps[row, own] + total[k + 1, held - own]
+                    if whole < least:
+                        least, chosen = whole, own
+                total[k, held], taken[k, held] = least, chosen
+        held, straggler, sent_all = layers, 0, 0
+        for k in range(stages):
+            own = taken[k, held]
+            parts[i, k] = own
+            held -= own
+            sent_all += sends[i, k]
+            straggler = max(straggler, time_ps[rows[i, k], own] + sends[i, k])
+        fills[i] = total[0, layers] + sent_all
+        stragglers[i] = straggler
+
+
+@_kernel
+def fill(places: Ints, needs: Ints, gains: Ints, shifts: Ints, found: Ints, chosen: Ints) -> None:
+    """The most that can be gained from each stock of devices: a knapsack of several kinds, any number of each item.
+
+    Stocks that differ in the last kind alone are a row. What an item leaves is in an earlier row, whose gains are
+    known, or, if it takes the last kind alone, earlier in the same.
+
+    Args:
+        places: Of each stock, how many devices of each kind it has, the last kind rising fastest, X x K.
+        needs: Of each item, I x K.
+        gains: Of each item, I.
+        shifts: Of each item, how far apart stocks are that differ by it, I.
+        found, chosen: Results, X: the gain, and one item that is in it, or -1.
+    """
+    last = places.shape[1] - 1
+    length = places[len(places) - 1, last] + 1
+    for row in range(0, len(places), length):
+        for x in range(row, row + length):
+            found[x], chosen[x] = 0, -1
+        for j in range(len(needs)):
+            fits = True
+            for k in range(last):
+                if places[row, k] < needs[j, k]:
+                    fits = False
+                    break
+            if fits:
+                shift, gain = shifts[j], gains[j]
+                for x in range(row + needs[j, last], row + length):
+                    if found[x - shift] + gain > found[x]:
+                        found[x], chosen[x] = found[x - shift] + gain, j
+
+
+@_kernel
+def dominance(needs: Ints, order: Ints, kept: Ints) -> int:
+    """How many items no earlier one in ``order`` replaces, which takes at most as much; ``kept`` begins with them."""
+    count = 0
+    kinds = needs.shape[1]
+    for j in order:
+        needed = True
+        for i in kept[:count]:
+            less = True
+            for k in range(kinds):
+                if needs[i, k] > needs[j, k]:
+                    less = False
+                    break
+            if less:
+                needed = False
+                break
+        if needed:
+            kept[count] = j
+            count += 1
+    return count

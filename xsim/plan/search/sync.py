@@ -1,0 +1,92 @@
+"""How long the sum of gradients takes, from who holds what: block by block.
+
+A block is a run of layers with one set of holders, summed over rings (ETH's block-wise all-reduce).
+
+Of a block of V bytes that k copies hold, the widest shards are those of the copies with the fewest tensor ranks, V / t.
+A ring of such shards sends 2 (k - 1) / k of it over each port. A rank syncs all blocks of its stage over one port, so
+that they follow one another; the stage with most to send sets the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from xsim.plan.kinds import Sketch, whole_layers
+from xsim.spec.model import ModelSpec
+
+__all__ = ["Holding", "blocks", "holdings", "ring_ps", "stage_syncs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Equal copies that hold the same layers.
+
+    Attributes:
+        layers: Ends among them.
+        copies: How many, over equal pipelines.
+        place: (pipeline, stage), counted in the sketch.
+    """
+
+    kind: str
+    tp: int
+    layers: range
+    copies: int
+    place: tuple[int, int]
+
+
+def holdings(sketch: Sketch, layers: int) -> list[Holding]:
+    """All of a sketch, in its order."""
+    return [
+        Holding(copies.device, copies.tp, held, copies.count * pipeline.count, (p, s))
+        for p, pipeline in enumerate(sketch.pipelines)
+        for s, (stage, held) in enumerate(zip(pipeline.stages, whole_layers(pipeline, layers), strict=True))
+        for copies in stage.copies
+    ]
+
+
+def stage_syncs(
+    held: Sequence[Holding], model: ModelSpec, sum_ps: Callable[[Sequence[Holding], int], int]
+) -> dict[tuple[int, int], int]:
+    """By place, what all sums take that a stage there has part in.
+
+    Args:
+        sum_ps: What summing so many parameters takes those who hold them.
+    """
+    found: dict[tuple[int, int], int] = {each.place: 0 for each in held}
+    for members, parameters in _summed(held, model):
+        if parameters and sum(each.copies for each in members) > 1:
+            time_ps = sum_ps(members, parameters)
+            for place in {each.place for each in members}:
+                found[place] += time_ps
+    return found
+
+
+def blocks(held: Sequence[Holding]) -> Iterator[tuple[list[Holding], range]]:
+    """Runs of layers, embedding and head among them, with one set of holders."""
+    cuts = sorted({edge for each in held for edge in (each.layers.start, each.layers.stop)})
+    for start, stop in pairwise(cuts):
+        yield [each for each in held if each.layers.start <= start and stop <= each.layers.stop], range(start, stop)
+
+
+def _summed(held: Sequence[Holding], model: ModelSpec) -> Iterator[tuple[list[Holding], int]]:
+    """Blocks and their parameters; the ends apart; of a tied table both holders."""
+    head = model.layers + 1
+    for members, layers in blocks(held):
+        inner = len(range(max(layers.start, 1), min(layers.stop, head)))
+        yield members, inner * model.layer_parameters(1)
+    ends = [[each for each in held if end in each.layers] for end in (0, head)]
+    table = model.vocab * model.hidden if model.tied else 0
+    if table:
+        both = {each.place: each for each in (*ends[0], *ends[1])}
+        doubled = len(both) < len(ends[0]) + len(ends[1]) and len({e.place for e in ends[0]}) == len(ends[0])
+        yield (list(both.values()) if doubled else [*ends[0], *(e for e in ends[1] if 0 not in e.layers)]), table
+    yield ends[0], model.layer_parameters(0) - table
+    yield ends[1], max(0, model.layer_parameters(head) - table)
+
+
+def ring_ps(size_bytes: float, copies: int, narrowest: int, bytes_per_s: float, latency_ps: int) -> int:
+    """A sum of ``size_bytes`` over so many copies, of which the narrowest has so many tensor ranks."""
+    sent = 2 * (copies - 1) / copies * size_bytes / narrowest
+    return round(sent / bytes_per_s * 1e12) + 2 * (copies - 1) * latency_ps

@@ -1,0 +1,267 @@
+"""Times, memory and links of a scenario's model on its cluster, by the chosen members, found when first asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from xsim.errors import SpecError
+from xsim.plan.bodies import Bodies
+from xsim.plan.contracts import PlannerSite
+from xsim.plan.kinds import Sketch
+from xsim.plan.layout import Layout
+from xsim.plan.operator import ShardedOperator
+from xsim.plan.search.contracts import Again, Ints, Kind, Seat, Tables
+from xsim.plan.search.footprint import Footprint
+from xsim.plan.search.sends import hand_overs_ps
+from xsim.plan.search.sync import Holding, holdings, ring_ps, stage_syncs
+from xsim.plan.workload import Compute
+from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts
+from xsim.spec.deployment import DeviceGroup, Recompute, Stage
+from xsim.spec.scenario import Scenario
+
+__all__ = ["ModelTables", "Tables", "tables"]
+
+LARGEST_COPY = 8  # samples that a search lets a copy take at once, unless told otherwise
+
+T = TypeVar("T")
+
+
+def tables(scenario: Scenario, site: PlannerSite, *, sequence_parallel: bool = False) -> ModelTables:
+    """Of ``scenario``, whose deployment is not looked at.
+
+    Args:
+        sequence_parallel: Whether stages with several tensor ranks cut activations over the sequence.
+    """
+    names = [device.name for device in rank_devices(scenario.cluster)]
+    hosts = rank_hosts(scenario.cluster)
+    ranks: dict[str, dict[int, list[int]]] = {}
+    for rank, (name, host) in enumerate(zip(names, hosts, strict=True)):
+        ranks.setdefault(name, {}).setdefault(host, []).append(rank)
+    return ModelTables(scenario, site, ranks, sequence_parallel)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelTables:
+    """As ``Tables`` says, from compute and memory models and the wires.
+
+    Collectives and hand-overs take what they take alone on the fabric, by the chosen strategies; sums of gradients what
+    ``xsim.plan.search.sync`` says at the rates of the ports.
+
+    Attributes:
+        ranks: By kind and host, which.
+    """
+
+    scenario: Scenario
+    site: PlannerSite
+    ranks: Mapping[str, Mapping[int, Sequence[int]]]
+    sequence_parallel: bool = False
+    _known: dict[Hashable, object] = field(default_factory=dict)
+
+    @property
+    def layers(self) -> int:
+        return self.scenario.model.layers
+
+    @property
+    def batch(self) -> int:
+        return self.scenario.batch
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return self._once("kinds", self._kinds)
+
+    def tps(self, kind: str) -> tuple[int, ...]:
+        most = min(max(len(own) for own in self.ranks[kind].values()), self.scenario.model.heads)
+        return tuple(1 << power for power in range(most.bit_length()))
+
+    def micro_batches(self, kind: str, tp: int) -> tuple[int, ...]:
+        return tuple(s for s in (1, 2, 4, 8) if s <= min(LARGEST_COPY, self.batch) and self.batch % s == 0)
+
+    def forward_ps(self, kind: str, tp: int, samples: int) -> Ints:
+        return self._once(("F", kind, tp, samples), lambda: self._column(kind, tp, samples, ("F",), frozenset()))
+
+    def backward_ps(self, kind: str, tp: int, samples: int, again: frozenset[str] = frozenset()) -> Ints:
+        kinds = ("I", "W") if self._halves() else ("B",)
+        return self._once(("B", kind, tp, samples, again), lambda: self._column(kind, tp, samples, kinds, again))
+
+    def operator_ps(self, kind: str, tp: int, samples: int) -> Mapping[str, Mapping[str, tuple[int, int]]]:
+        def found() -> Mapping[str, Mapping[str, tuple[int, int]]]:
+            own = self._footprint(tp, samples)
+            plain = self.backward_ps(kind, tp, samples)[1]
+            names = [part.name for part in own.whole if isinstance(part, ShardedOperator)]
+            sets = {name: frozenset((name,)) for name in names}
+            return {
+                "transformer": {
+                    name: (int(self.backward_ps(kind, tp, samples, each)[1] - plain), own.saved(each))
+                    for name, each in sets.items()
+                    if own.saved(each) > 0
+                }
+            }
+
+        return self._once(("operators", kind, tp, samples), found)
+
+    def saved_bytes(self, kind: str, tp: int, samples: int, again: frozenset[str]) -> int:
+        return self._footprint(tp, samples).saved(again)
+
+    def memory_bytes(
+        self, kind: str, tp: int, samples: int, layers: range, in_flight: int, recompute: Again = ()
+    ) -> int:
+        return self._footprint(tp, samples).need(layers, self.layers + 1, in_flight, recompute)
+
+    def memory_column(self, kind: str, tp: int, samples: int, ends: tuple[bool, bool], in_flight: int) -> Ints:
+        inner = np.arange(self.layers + 1, dtype=np.int64)
+        return self._footprint(tp, samples).column(inner, ends, in_flight)
+
+    def capacity_bytes(self, kind: str) -> int:
+        return self._once(("capacity", kind), lambda: min(d.memory_bytes for d in self._devices(kind)))
+
+    def in_flight(self, stage: int, stages: int, micro_batches: int) -> int:
+        """As the chosen schedule has it.
+
+        Raises:
+            SpecError: It does not serve a pipeline of this shape.
+        """
+
+        def most() -> int:
+            now, peak = 0, 0
+            for action in self.site.schedule.order(stage, stages, micro_batches, 1):
+                if action.chunk:
+                    problem = "a search knows pipelines that micro-batches pass once, in one direction"
+                    raise SpecError("schedule", type(self.site.schedule).__name__, problem, "choose one_f_one_b, say")
+                now += action.kind == "F"
+                peak = max(peak, now)
+                now -= action.completes
+            return peak
+
+        return self._once(("flight", stage, stages, micro_batches), most)
+
+    def boundary_ps(self, source: Seat, target: Seat) -> int:
+        samples = max(source.samples, target.samples)
+        key = ("boundary", source.kind, source.tp, target.kind, target.tp, samples)
+        return self._once(key, partial(self._boundary_ps, source, target, samples))
+
+    def hand_overs_ps(self, stages: Sequence[tuple[Seat, ...]]) -> tuple[int, ...]:
+        return hand_overs_ps(self, stages)
+
+    def send_weights(self, stages: int) -> tuple[int, int]:
+        return 1, 1
+
+    def sync_ps(self, sketch: Sketch) -> int:
+        found = stage_syncs(holdings(sketch, self.layers), self.scenario.model, self._sum_ps)
+        return max(found.values(), default=0)
+
+    def sync_floor_ps(self, kind: str, tp: int) -> Ints:
+        rate = max(self._port(kind, within)[0] for within in (False, True))
+        layer = self.scenario.model.layer_parameters(1) * self.scenario.gradient_dtype_bytes / tp / rate * 1e12
+        floor = (np.arange(self.layers + 1) * layer).astype(np.int64)  # of two copies: each sends its shard once
+        return np.maximum(floor - self.layers, 0)  # each block is rounded
+
+    def update_ps(self, kind: str, tp: int, layers: range) -> int:
+        ends = (0 in layers, self.layers + 1 in layers)
+        key = ("update", kind, tp, len(layers), ends)
+        return self._once(key, lambda: self._update_ps(kind, tp, layers))
+
+    def _update_ps(self, kind: str, tp: int, layers: range) -> int:
+        group = DeviceGroup(ranks=self._group(kind, tp), samples=1)
+        steps = self._bodies().update(Stage(groups=(group,), layers=(layers,)), group, {}).steps
+        return sum(max(step.durations_ps) for step in steps if isinstance(step, Compute))
+
+    def _once(self, key: Hashable, find: Callable[[], T]) -> T:
+        if key not in self._known:
+            self._known[key] = find()
+        found: T = self._known[key]  # type: ignore[assignment]
+        return found
+
+    def _kinds(self) -> tuple[Kind, ...]:
+        def kind(hosts: Mapping[int, Sequence[int]]) -> Kind:
+            sizes = tuple(len(own) for own in hosts.values())
+            first = next(iter(hosts.values()))[0]
+            return Kind(rank_devices(self.scenario.cluster)[first], sum(sizes), max(sizes), sizes)
+
+        return tuple(kind(hosts) for hosts in self.ranks.values())
+
+    def _devices(self, kind: str) -> list[DeviceSpec]:
+        devices = rank_devices(self.scenario.cluster)
+        return [devices[rank] for own in self.ranks[kind].values() for rank in own]
+
+    def _bodies(self) -> Bodies:
+        site = self.site
+        devices = rank_devices(self.scenario.cluster)
+        return self._once("bodies", lambda: Bodies(self.scenario, site.compute, site.algorithm, site, devices))
+
+    def _halves(self) -> bool:
+        return self._once("halves", lambda: any(a.kind == "W" for a in self.site.schedule.order(0, 2, 4, 1)))
+
+    def _footprint(self, tp: int, samples: int) -> Footprint:
+        own = {"sequence_parallel": self._cut(tp), "halves": self._halves()}
+        return self._once(("footprint", tp, samples), lambda: Footprint.of(self.scenario, tp, samples, **own))
+
+    def _cut(self, tp: int) -> bool:
+        return self.sequence_parallel and tp > 1
+
+    def _column(self, kind: str, tp: int, samples: int, passes: Sequence[str], again: frozenset[str]) -> Ints:
+        last = self.layers + 1
+        group = DeviceGroup(ranks=self._group(kind, tp), samples=samples)
+        recompute = tuple(Recompute(operator=name, layers=range(1, 2)) for name in sorted(again))
+        cut = self._cut(tp)
+        stage = Stage(groups=(group,), layers=(range(last + 1),), sequence_parallel=cut, recompute=recompute)
+        bodies = self._bodies()
+        each = [sum(bodies.layer_ps(pass_, stage, group, layer) for pass_ in passes) for layer in (0, 1, last)]
+        return np.array([each[0], *[each[1]] * self.layers, each[2]], dtype=np.int64)
+
+    def _group(self, kind: str, tp: int, apart: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """Ranks of a tensor group, in another host than ``apart`` if there is one; empty if there is no room."""
+        hosts = rank_hosts(self.scenario.cluster)
+        other = hosts[apart[0]] if apart else -1
+        for host, own in sorted(self.ranks[kind].items(), key=lambda item: item[0] == other):
+            free = [rank for rank in own if rank not in apart] if host == other else own
+            if len(free) >= tp:
+                return tuple(free[:tp])
+        return ()
+
+    def _boundary_ps(self, source: Seat, target: Seat, samples: int) -> int:
+        model = self.scenario.model
+        ranks = self._group(source.kind, source.tp)
+        others = self._group(target.kind, target.tp, ranks)
+        if not others:
+            return 0  # no plan has both
+        size = samples * model.hidden * model.seq_len
+        near, far = (Layout.even(r, size, replicated=not self._cut(len(r))) for r in (ranks, others))
+        return self.site.price(self.site.strategy.move(near, far, self.site), self.scenario.dtype_bytes)
+
+    def _sum_ps(self, members: Sequence[Holding], parameters: int) -> int:
+        used = Counter[str]()
+        for each in members:
+            used[each.kind] += each.copies * each.tp
+        within = len(used) == 1 and all(count <= max(map(len, self.ranks[k].values())) for k, count in used.items())
+        rates, latencies = zip(*(self._port(kind, within) for kind in used), strict=True)
+        size = parameters * self.scenario.gradient_dtype_bytes
+        copies, narrowest = sum(each.copies for each in members), min(each.tp for each in members)
+        return ring_ps(size, copies, narrowest, min(rates), max(latencies))
+
+    def _port(self, kind: str, within: bool) -> tuple[float, int]:
+        return self._once(("port", kind, within), lambda: self._find_port(kind, within))
+
+    def _find_port(self, kind: str, within: bool) -> tuple[float, int]:
+        """Bytes per second and latency of a rank's port to its peers, if all devices that share it use it at once."""
+        hosts = rank_hosts(self.scenario.cluster)
+        own = max(self.ranks[kind].values(), key=len)
+        rank = own[0]
+        near = [peer for peer in own if peer != rank] or [p for p, h in enumerate(hosts) if h == hosts[rank] != p]
+        far = next((peer for peer, host in enumerate(hosts) if host != hosts[rank]), None)
+        if within or far is None:
+            peer = next((p for p in near if p != rank), None)
+            return (float("inf"), 0) if peer is None else self._path(rank, peer)
+        rate, latency = self._path(rank, far)
+        host = next(h for i, h in enumerate(self.scenario.cluster.each_host()) if i == hosts[rank])
+        shared = host.nic.bandwidth_bytes_per_s * (host.nic.per_host or host.size) / host.size
+        return min(rate, shared), latency
+
+    def _path(self, rank: int, peer: int) -> tuple[float, int]:
+        fabric = self.site.fabric
+        return fabric.path_bandwidth_bytes_per_s(rank, peer), fabric.path_latency_ps(rank, peer)

@@ -1,0 +1,278 @@
+"""A plan in terms of kinds of devices and how many of each: what planners search, and tools exchange.
+
+It leaves open on which ranks a group sits. ``place`` says it, ``sketch_of`` forgets it; ``check`` refuses what no
+deployment of a scenario can be.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from xsim.errors import SpecError
+from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage, whole_layers
+from xsim.plan.recompute import recomputable
+from xsim.plan.seats import Ask, largest_in_host, seated
+from xsim.spec.cluster import DeviceSpec, rank_devices
+from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
+from xsim.spec.scenario import Scenario, check_deployment
+
+__all__ = [
+    "Copies",
+    "Pipeline",
+    "Sketch",
+    "SketchStage",
+    "check",
+    "merged",
+    "place",
+    "sketch_of",
+    "unplaced",
+    "whole_layers",
+]
+
+
+def check(sketch: Sketch, scenario: Scenario) -> None:
+    """Refuse what is no plan for this model and batch on this cluster; its memory is not looked at.
+
+    Raises:
+        SpecError: A layer is missing or held twice, kinds or counts of devices are not the cluster's, a copy does not
+            fit into a host, samples do not sum to the batch, or no layer has an operator that is recomputed.
+    """
+    _seats(sketch, scenario)
+
+
+def _seats(sketch: Sketch, scenario: Scenario) -> tuple[tuple[int, ...], ...]:
+    """The ranks of every copy, pipeline by pipeline, once all is checked."""
+    try:
+        _check_devices(sketch, scenario)
+        for number, pipeline in enumerate(sketch.pipelines):
+            try:
+                whole_layers(pipeline, scenario.model.layers)
+                _check_recompute(pipeline, scenario)
+            except SpecError as error:
+                raise error.under(f"pipelines[{number}]") from None
+        _check_batch(sketch, scenario.batch)
+        return seated(_asks(sketch), scenario.cluster)
+    except SpecError as error:
+        raise error.under("plan") from None
+
+
+def _check_batch(sketch: Sketch, batch: int) -> None:
+    if sketch.samples != batch:
+        problem = f"the scenario has a batch of {batch}"
+        raise SpecError("samples", sketch.samples, problem, "choose micro-batches that make them equal")
+
+
+def _check_devices(sketch: Sketch, scenario: Scenario) -> None:
+    most = largest_in_host(scenario.cluster)
+    for path, copies in _each_copies(sketch):
+        if copies.device not in most:
+            problem = f"the cluster {scenario.cluster.name} has none"
+            raise SpecError(f"{path}.device", copies.device, problem, f"choose one of {', '.join(most)}")
+        if copies.tp > most[copies.device]:
+            problem = f"no host has more than {most[copies.device]} {copies.device}"
+            raise SpecError(f"{path}.tp", copies.tp, problem, f"write {most[copies.device]} or less")
+        if copies.tp > scenario.model.heads:
+            problem = f"the model has {scenario.model.heads} heads"
+            raise SpecError(f"{path}.tp", copies.tp, problem, f"write {scenario.model.heads} or less")
+    has = Counter(device.name for device in rank_devices(scenario.cluster))
+    for device, needed in sketch.devices.items():
+        if needed > has[device]:
+            problem = f"the cluster {scenario.cluster.name} has {has[device]}, {needed - has[device]} too few"
+            raise SpecError(f"devices[{device}]", needed, problem, "use fewer of them, or another cluster")
+
+
+def _check_recompute(pipeline: Pipeline, scenario: Scenario) -> None:
+    names = recomputable(scenario) if any(stage.recompute for stage in pipeline.stages) else ()
+    for number, stage in enumerate(pipeline.stages):
+        held = len(_transformer(stage, scenario.model.layers))
+        for operator, count in stage.recompute:
+            path = f"stages[{number}].recompute"
+            if operator not in names:
+                fix = f"choose one of {', '.join(names)}"
+                raise SpecError(path, operator, "no layer of this model has such an operator", fix)
+            if not 0 < count <= held:
+                problem = f"the stage has {held} transformer layers"
+                raise SpecError(
+                    path, f"{operator} in {count}", problem, f"write 1 to {held}" if held else "leave it out"
+                )
+
+
+def place(sketch: Sketch, scenario: Scenario) -> DeploymentPlan:
+    """The deployment that it is on this cluster, checked, with embedding and head; ``xsim.plan.seats`` has the ranks.
+
+    Raises:
+        SpecError: As ``check`` says.
+    """
+    ranks = iter(_seats(sketch, scenario))
+    replicas = tuple(
+        _replica(pipeline, scenario.model.layers, ranks) for pipeline in sketch.pipelines for _ in range(pipeline.count)
+    )
+    found = DeploymentPlan(replicas=replicas, name=sketch.name, zero=sketch.zero, predicted_ps=sketch.predicted_ps)
+    return check_deployment(found, scenario)
+
+
+def _asks(sketch: Sketch) -> list[Ask]:
+    """A group per copy, pipeline by pipeline, equal ones too."""
+    asks: list[Ask] = []
+    replica = 0
+    for p, pipeline in enumerate(sketch.pipelines):
+        for turn in range(pipeline.count):
+            for s, stage in enumerate(pipeline.stages):
+                for c, copies in enumerate(stage.copies):
+                    path = f"pipelines[{p}].stages[{s}].copies[{c}]"
+                    if copies.ranks and len(copies.ranks) != copies.count * pipeline.count:
+                        problem = f"there are {copies.count * pipeline.count} copies"
+                        raise SpecError(f"{path}.ranks", list(copies.ranks), problem, "list the ranks of each")
+                    own = copies.ranks[turn * copies.count : (turn + 1) * copies.count] or ((),) * copies.count
+                    asks.extend(Ask(path, copies.device, copies.tp, replica, ranks) for ranks in own)
+            replica += 1
+    return asks
+
+
+def _each_copies(sketch: Sketch) -> Iterator[tuple[str, Copies]]:
+    for p, pipeline in enumerate(sketch.pipelines):
+        for s, stage in enumerate(pipeline.stages):
+            for c, copies in enumerate(stage.copies):
+                yield f"pipelines[{p}].stages[{s}].copies[{c}]", copies
+
+
+def _replica(pipeline: Pipeline, layers: int, ranks: Iterator[tuple[int, ...]]) -> Replica:
+    stages = []
+    for stage, held in zip(pipeline.stages, whole_layers(pipeline, layers), strict=True):
+        each = zip(stage.copies, stage.samples(pipeline.micro_batch), strict=True)
+        groups = tuple(
+            DeviceGroup(ranks=next(ranks), samples=samples) for copies, samples in each for _ in range(copies.count)
+        )
+        first = _transformer(stage, layers).start
+        again = tuple(Recompute(operator=name, layers=range(first, first + count)) for name, count in stage.recompute)
+        stages.append(Stage(groups=groups, layers=(held,), sequence_parallel=stage.sequence_parallel, recompute=again))
+    return Replica(stages=tuple(stages), micro_batch=pipeline.micro_batch, micro_batches=pipeline.micro_batches)
+
+
+def _transformer(stage: SketchStage, layers: int) -> range:
+    return range(max(stage.layers.start, 1), min(stage.layers.stop, layers + 1))
+
+
+def sketch_of(deployment: DeploymentPlan, scenario: Scenario) -> Sketch:
+    """What ``deployment`` is in kinds and counts, with its ranks; equal neighbours are counted, not repeated.
+
+    Its buckets, and how its syncs and sends follow one another, are not in it.
+
+    Raises:
+        SpecError: A group has unlike devices or unequal shares, or a stage is virtual or cut over contexts or experts.
+    """
+    devices = rank_devices(scenario.cluster)
+    pipelines = []
+    for r, replica in enumerate(deployment.replicas):
+        try:
+            stages = tuple(
+                _outlined(stage, f"stages[{s}]", devices, scenario.model.layers)
+                for s, stage in enumerate(replica.stages)
+            )
+        except SpecError as error:
+            raise error.under(f"deployment.replicas[{r}]") from None
+        pipelines.append(Pipeline(stages, replica.micro_batch, replica.micro_batches))
+    found = Sketch(tuple(pipelines), name=deployment.name, predicted_ps=deployment.predicted_ps, zero=deployment.zero)
+    return merged(found, scenario.model.layers)
+
+
+def _outlined(stage: Stage, path: str, devices: Sequence[DeviceSpec], layers: int) -> SketchStage:
+    _check_plain(stage, path)
+    copies = []
+    for g, group in enumerate(stage.groups):
+        kinds = sorted({devices[rank].name for rank in group.ranks})
+        if len(kinds) > 1:
+            problem = f"it has {' and '.join(kinds)}, and a plan in kinds of devices has one kind in a copy"
+            raise SpecError(f"{path}.groups[{g}].ranks", list(group.ranks), problem, "give it devices of one kind")
+        copies.append(Copies(kinds[0], group.tp, samples=group.samples, ranks=(group.ranks,)))
+    again: dict[str, set[int]] = {}
+    for entry in stage.recompute:
+        again.setdefault(entry.operator, set()).update(entry.layers)
+    counts = tuple((operator, len(where)) for operator, where in again.items())
+    return SketchStage(_inner(stage.layers[0], layers), tuple(copies), counts, stage.sequence_parallel)
+
+
+def _check_plain(stage: Stage, path: str) -> None:
+    if len(stage.layers) > 1:
+        problem = "virtual stages cannot be said in kinds and counts of devices"
+        raise SpecError(f"{path}.layers", list(stage.layers), problem, "give the stage one range")
+    if stage.ep > 1:
+        raise SpecError(f"{path}.ep", stage.ep, "it cannot be said in kinds and counts of devices", "write 1")
+    for g, group in enumerate(stage.groups):
+        for name, usual in (("cp", 1), ("tp_shares", ()), ("state_shares", ())):
+            if getattr(group, name) != usual:
+                problem = "it cannot be said in kinds and counts of devices"
+                raise SpecError(f"{path}.groups[{g}].{name}", getattr(group, name), problem, "leave it out")
+
+
+def _inner(held: range, layers: int) -> range:
+    """Without the ends, which are implied, unless there is nothing else."""
+    return range(max(held.start, 1), min(held.stop, layers + 1)) or held
+
+
+def unplaced(sketch: Sketch) -> Sketch:
+    """The same plan without its ranks."""
+    pipelines = (
+        replace(
+            pipeline,
+            stages=tuple(
+                replace(stage, copies=tuple(replace(copies, ranks=()) for copies in stage.copies))
+                for stage in pipeline.stages
+            ),
+        )
+        for pipeline in sketch.pipelines
+    )
+    return replace(sketch, pipelines=tuple(pipelines))
+
+
+def merged(sketch: Sketch, layers: int) -> Sketch:
+    """The same plan of a model of ``layers`` in its shortest form: what is equal is counted, what is implied left out.
+
+    Copies and pipelines that follow one another and differ in nothing but ranks become one entry that counts them;
+    equal parts of micro-batches, and the ends of the model, are not spelled out.
+    """
+    pipelines = [
+        replace(pipeline, stages=tuple(_merged_stage(stage, pipeline, layers) for stage in pipeline.stages))
+        for pipeline in sketch.pipelines
+    ]
+    found = [_joined(list(alike)) for _, alike in groupby(pipelines, key=_but_for_ranks)]
+    return replace(sketch, pipelines=tuple(found))
+
+
+def _merged_stage(stage: SketchStage, pipeline: Pipeline, layers: int) -> SketchStage:
+    samples = stage.samples(pipeline.micro_batch)
+    each = samples if len(set(samples)) > 1 else (0,) * len(samples)
+    plain = [replace(copies, samples=own) for copies, own in zip(stage.copies, each, strict=True)]
+    alike = groupby(plain, key=lambda copies: (copies.device, copies.tp, copies.samples, bool(copies.ranks)))
+    copies = tuple(_counted(list(run), pipeline.count) for _, run in alike)
+    return replace(stage, copies=copies, layers=_inner(stage.layers, layers))
+
+
+def _counted(run: Sequence[Copies], pipelines: int) -> Copies:
+    ranks = tuple(
+        own
+        for turn in range(pipelines)
+        for each in run
+        for own in each.ranks[turn * each.count : (turn + 1) * each.count]
+    )
+    return replace(run[0], count=sum(each.count for each in run), ranks=ranks)
+
+
+def _but_for_ranks(pipeline: Pipeline) -> tuple[object, ...]:
+    bare = unplaced(Sketch((replace(pipeline, count=1),)))
+    return bare, tuple(bool(copies.ranks) for stage in pipeline.stages for copies in stage.copies)
+
+
+def _joined(alike: Sequence[Pipeline]) -> Pipeline:
+    first = alike[0]
+    stages = []
+    for s, stage in enumerate(first.stages):
+        copies = tuple(
+            replace(own, ranks=tuple(ranks for each in alike for ranks in each.stages[s].copies[c].ranks))
+            for c, own in enumerate(stage.copies)
+        )
+        stages.append(replace(stage, copies=copies))
+    return replace(first, stages=tuple(stages), count=sum(each.count for each in alike))
