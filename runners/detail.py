@@ -34,7 +34,7 @@ DOCS: Mapping[str, str] = {
     "dp_comm_ps": "in gradient syncs, every member there and nothing left to hide them",
     "bubble_ps": "waiting for the pipeline",
     "straggler_wait_ps": "waiting for slower ranks or replicas; the results of a sweep call it idle_time_s",
-    "end_ps": "when its program ended",
+    "end_ps": "when it ended; of a rank, when its program did",
     "weight_bytes": "weights that it holds",
     "gradient_bytes": "gradients that it holds",
     "optimizer_bytes": "state of the optimizer",
@@ -102,6 +102,18 @@ DOCS: Mapping[str, str] = {
     "saved_ps": "by how much the iteration is shorter",
     "fits": "whether it fits into memory with that",
     "problem": "why it cannot be; empty if it can",
+    "pipeline": "which of a plan's entries, from 0",
+    "pipelines": "how many equal ones the entry stands for",
+    "first_layer": "that it holds; 0 is the embedding",
+    "last_layer": "that it holds; the head comes after all others",
+    "tp": "devices that cut a copy among them",
+    "copies": "data-parallel ones, on devices of this kind",
+    "samples": "of each micro-batch that a copy takes",
+    "micro_batch": "samples of one, or in a table of passes its number",
+    "micro_batches": "of each pipeline in an iteration",
+    "recompute": "operators that are computed again, and in how many layers; empty if none is",
+    "part": "of the stage: which of its kinds of copies, from 0",
+    "pass": "F forward, B backward or its halves I and W, U update, S waiting for gradient syncs",
 }
 
 

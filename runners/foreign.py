@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from xsim.fabric.graph import Graph
     from xsim.interop.htsim import Failure
 
-__all__ = ["FORMATS", "Listed", "Wires", "named", "read_flows", "read_topology"]
+__all__ = ["FORMATS", "Listed", "Wires", "file_text", "named", "read_flows", "read_topology"]
 
 FORMATS = ("plain", "hpcc", "htsim")  # of flows
 TREE_KEYS = ("nodes", "tiers", "podsize", "tier")  # that may begin a topology of htsim, and a list of flows
@@ -53,7 +53,7 @@ def read_topology(path: Path, failures: tuple[Failure, ...]) -> Wires:
     Raises:
         SpecError: It cannot be read, or is not of htsim though links are out of order: only that names links so.
     """
-    text, name = _text("topology", path), path.name
+    text, name = file_text("topology", path), path.name
     first = _first_line(text)
     words, key = len(first.split()), _begins(first, TREE_KEYS)
     if failures and not key:
@@ -83,7 +83,7 @@ def read_flows(path: Path, chosen: str | None) -> Listed:
     Raises:
         SpecError: It cannot be read.
     """
-    text, name = _text("flows", path), path.name
+    text, name = file_text("flows", path), path.name
     kind = chosen or _kind(_first_line(text), name)
     with named(name):
         if kind == "htsim":
@@ -114,7 +114,12 @@ def _begins(first: str, keys: tuple[str, ...]) -> bool:
     return first.partition(" ")[0].partition("\t")[0].lower() in keys
 
 
-def _text(key: str, path: Path) -> str:
+def file_text(key: str, path: Path) -> str:
+    """What stands in the file that ``key`` names.
+
+    Raises:
+        SpecError: There is none, or it is no text.
+    """
     if not path.is_file():  # a pipe would keep the reader waiting, and a device may have no end
         problem = "it is no regular file" if path.exists() else "there is no such file"
         problem = "it is a folder" if path.is_dir() else problem

@@ -29,6 +29,7 @@ from xsim.plan.contracts import (
     Estimator,
     Noise,
     Planner,
+    PlannerSite,
     Reshard,
     Schedule,
 )
@@ -48,7 +49,7 @@ from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario, check_deployment
 from xsim.units import PS_PER_S, format_time
 
-__all__ = ["DoesNotFitError", "Experiment", "Result", "run"]
+__all__ = ["DoesNotFitError", "Experiment", "Planned", "Result", "planned", "run", "site_of"]
 
 
 LONGEST_LOADING_PS = 3600 * PS_PER_S
@@ -157,16 +158,9 @@ def run(
         PlanError: A planner, schedule or strategy broke its contract.
     """
     scenario = experiment.scenario
-    site = _Site(experiment, experiment.topology.build(scenario.cluster), scenario.dtype_bytes, progress)
-    plans(True)
-    plan = experiment.planner.plan(scenario, site)
-    plans(False)
-    deployment = check_deployment(plan, scenario)
-    try:
-        check_recompute(scenario, deployment)
-        memory = deployment_memory(scenario, deployment, experiment.schedule.order)
-    except SpecError as error:
-        raise error if plan is scenario.deployment else _of_planner(error, experiment.planner) from None
+    site = _site(experiment, progress)
+    found = _planned(experiment, site, plans)
+    deployment, memory = found.deployment, found.memory
     if experiment.memory == "enforce" and not memory.fits:
         raise DoesNotFitError(memory.text)
     collective = Noted(experiment.collective)
@@ -194,6 +188,50 @@ def run(
         speeds=simulated.speeds,
         iterations=iterations,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A deployment with its ends, and what its ranks need: all that is known before it is simulated."""
+
+    deployment: DeploymentPlan
+    memory: Verdict
+
+
+def planned(
+    experiment: Experiment,
+    plans: Callable[[bool], None] = _unwatched,
+    progress: Callable[[int, int, str], None] = _unheard,
+) -> Planned:
+    """What ``run`` would simulate, whether it fits or not; ``plans`` and ``progress`` as there.
+
+    Raises:
+        SpecError: As ``run``.
+    """
+    return _planned(experiment, _site(experiment, progress), plans)
+
+
+def site_of(experiment: Experiment) -> PlannerSite:
+    """What its planner may ask."""
+    return _site(experiment, _unheard)
+
+
+def _site(experiment: Experiment, progress: Callable[[int, int, str], None]) -> _Site:
+    scenario = experiment.scenario
+    return _Site(experiment, experiment.topology.build(scenario.cluster), scenario.dtype_bytes, progress)
+
+
+def _planned(experiment: Experiment, site: _Site, plans: Callable[[bool], None]) -> Planned:
+    scenario = experiment.scenario
+    plans(True)
+    plan = experiment.planner.plan(scenario, site)
+    plans(False)
+    deployment = check_deployment(plan, scenario)
+    try:
+        check_recompute(scenario, deployment)
+        return Planned(deployment, deployment_memory(scenario, deployment, experiment.schedule.order))
+    except SpecError as error:
+        raise error if plan is scenario.deployment else _of_planner(error, experiment.planner) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from xsim.errors import SpecError
 from xsim.interop.profiles import loaded
 from xsim.plan.kinds import Sketch
 from xsim.plan.search.contracts import Again, Ints, Kind, Seat
+from xsim.plan.search.sends import hand_overs_ps
 from xsim.plan.search.sync import Holding, blocks, holdings
 
 __all__ = ["SailorTables", "sailor_tables"]
@@ -77,6 +77,10 @@ class SailorTables:
     def layers(self) -> int:
         return len(next(iter(self.info.values()))) - 2
 
+    @property
+    def sequence_parallel(self) -> bool:
+        return False
+
     def tps(self, kind: str) -> tuple[int, ...]:
         most = next(each.per_host for each in self.kinds if each.name == kind)
         each = {int(tp) for by_tp in self.profiles[kind].values() for tp in by_tp}
@@ -123,12 +127,10 @@ class SailorTables:
         return round(self._hand_over_s((source.kind, source.tp), (target.kind, target.tp), size) * 1e12)
 
     def hand_overs_ps(self, stages: Sequence[tuple[Seat, ...]]) -> tuple[int, ...]:
-        sent = [0] * len(stages)
-        for s, (near, far) in enumerate(pairwise(stages)):
-            first, last = s == 0 and len(stages) > 3, s + 2 == len(stages)
-            sent[s] += (1 + first) * max(self.boundary_ps(a, b) for a in near for b in far)
-            sent[s + 1] += (1 + last) * max(self.boundary_ps(b, a) for a in near for b in far)
-        return tuple(sent)
+        return hand_overs_ps(self, stages)
+
+    def send_weights(self, stages: int) -> tuple[int, int]:
+        return 1 + (stages > 3), 2
 
     def sync_ps(self, sketch: Sketch) -> int:
         found: dict[tuple[int, int], int] = {}

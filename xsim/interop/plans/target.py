@@ -147,7 +147,7 @@ def kind_of(target: Target, name: object, path: str) -> str:
     if len(near) == 1:
         return near[0]
     problem = f"the cluster has {', '.join(kinds)}" + (f", and it may be any of {', '.join(near)}" if near else "")
-    raise SpecError(path, foreign, problem, f"say which it is: devices={{{foreign}: {kinds[0]}}}")
+    raise SpecError(path, foreign, problem, f"say which it is: devices={foreign}:{kinds[0]}")
 
 
 def layers_between(

@@ -40,6 +40,7 @@ class Columns:
     recompute: bool = True
     rows: list[Column] = field(default_factory=list)
     _numbers: dict[tuple[str, int, int, tuple[bool, bool], int], int] = field(default_factory=dict)
+    _beyond: dict[int, Ints] = field(default_factory=dict)
     _ladders: dict[tuple[str, int, int], tuple[tuple[frozenset[str], int, int], ...]] = field(default_factory=dict)
 
     def number(self, seat: Seat, ends: tuple[bool, bool], in_flight: int) -> int:
@@ -56,8 +57,28 @@ class Columns:
 
     def floors(self) -> Ints:
         """What each row's gradients take at least to be summed, as ``Tables.sync_floor_ps``."""
-        each = [self.tables.sync_floor_ps(kind, tp) for kind, tp, *_ in self._numbers]
+        own = {(kind, tp) for kind, tp, *_ in self._numbers}
+        by_seat = {at: self.tables.sync_floor_ps(*at) for at in sorted(own)}
+        each = [by_seat[kind, tp] for kind, tp, *_ in self._numbers]
         return np.array(each, dtype=np.int64).reshape(len(each), -1)
+
+    def beyond(self) -> Ints:
+        """What each row's plan takes at least after its pipelines have ended, if there are several."""
+        if self._beyond.get(len(self.rows)) is None:
+            self._beyond[len(self.rows)] = self.floors() + self.updates()
+        return self._beyond[len(self.rows)]
+
+    def updates(self) -> Ints:
+        """What the optimizer takes on each row, as ``time_ps``; 0 where a stage cannot be."""
+        return np.array([self._update(kind, tp, ends) for kind, tp, _, ends, _ in self._numbers], dtype=np.int64)
+
+    def _update(self, kind: str, tp: int, ends: tuple[bool, bool]) -> list[int]:
+        layers = self.tables.layers
+        if all(ends):
+            return [0] * layers + [self.tables.update_ps(kind, tp, range(layers + 2))]
+        starts = (layers + 1 - n if ends[1] else 1 - ends[0] for n in range(1, layers + 1))
+        spans = (range(start, start + n + sum(ends)) for n, start in enumerate(starts, 1))
+        return [0, *(self.tables.update_ps(kind, tp, span) for span in spans)]
 
     def _column(self, kind: str, tp: int, samples: int, ends: tuple[bool, bool], in_flight: int) -> Column:
         own = self.tables
@@ -98,6 +119,8 @@ class Columns:
                 while low < high:
                     middle = (low + high) // 2
                     low, high = (low, middle) if fits(middle) else (middle + 1, high)
+                if "full" in names and low == layers:
+                    whole, new = (), ["full"]  # it includes the others
                 if fits(low):
                     return layers * below_ps + low * (rung_ps - below_ps), (*whole, *((name, low) for name in new))
             below_ps, before = rung_ps, names

@@ -74,6 +74,10 @@ class Tables(Protocol):
     def batch(self) -> int:
         """Samples of an iteration."""
 
+    @property
+    def sequence_parallel(self) -> bool:
+        """Whether stages with several tensor ranks cut activations over the sequence."""
+
     def tps(self, kind: str) -> tuple[int, ...]:
         """Tensor-parallel degrees that devices of ``kind`` offer, ascending."""
 
@@ -117,7 +121,10 @@ class Tables(Protocol):
         """One hand-over of a micro-batch's activations from stage to stage, across hosts if there are several."""
 
     def hand_overs_ps(self, stages: Sequence[tuple[Seat, ...]]) -> tuple[int, ...]:
-        """What each stage of a pipeline sends to its neighbours for one micro-batch, both ways."""
+        """What each stage of a pipeline sends to its neighbours for one micro-batch, both ways, weighted."""
+
+    def send_weights(self, stages: int) -> tuple[int, int]:
+        """How many times what the first stage sends forward counts, and what the last sends back."""
 
     def sync_ps(self, sketch: Sketch) -> int:
         """The sum of gradients over all who hold a layer, alone: of the stage that it takes longest."""

@@ -1,31 +1,43 @@
 """The best plan by its price: which pipelines, of which stages, with which local batches, all at once.
 
-For every cap on what summing a stage's gradients takes at least, each order of stages gets the layers with the least
-straggler; a knapsack then finds the soonest deadline by which pipelines built from the devices get the batch done. What
-is found is priced with the sum of gradients that it really has. A lower cap makes pipelines slower and sums shorter.
+For every cap on what a stage takes at least to sum its gradients and update its weights, each order of stages gets the
+layers with the least straggler; a knapsack then finds the soonest deadline by which pipelines built from the devices
+get the batch done. What is found is priced with the sum of gradients that it really has. A lower cap makes pipelines
+slower and what follows them shorter; so does a toll on each pipeline, which makes them fewer.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
 from xsim.plan.kinds import Pipeline, Sketch
 from xsim.plan.search.batches import Running, soonest
-from xsim.plan.search.columns import Columns
-from xsim.plan.search.contracts import Tables
+from xsim.plan.search.columns import NEVER_PS, Columns
+from xsim.plan.search.contracts import Ints, Tables
 from xsim.plan.search.orders import Space, orders
 from xsim.plan.search.price import Priced, price
+from xsim.plan.search.relaxed import relaxed
 from xsim.plan.search.shapes import Lists, Shapes, listed, shaped
-from xsim.plan.search.stock import Filled, Stock
+from xsim.plan.search.stock import Filled, Items, Stock
 
 __all__ = ["Candidate", "Hunt", "sketched"]
 
-STEPS = 14  # halvings of a deadline
+STEPS, FINE_STEPS = 7, 14  # halvings of a deadline; the fine ones where the plan is near the best
 CAPS = 14
+NEAR = 1.03
+WORTHY = 0.65
+DEADLINES = 24
+ALONE = 3
+TOLLS, TOLLED = (0.03, 0.1, 0.25), 4  # of the batch; of how many caps one has tolls
+
+
+def _unheard(_done: int, _of: int) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +60,12 @@ class Hunt:
     Attributes:
         budget: Most knapsacks and prices, 0: any number. What has been found by then is the result.
         found: All plans that were priced, each once.
+        best: The one with the shortest iteration; of equals the first.
         spent: How many knapsacks and prices.
         truncated: Whether the budget was too small for all that there is.
+        proven: Whether no plan of ``space`` is better than ``best``.
+        progress: Is told how much of the search is done, and of how much.
+        complete: Whether all orders of stages that there are have been looked at.
     """
 
     tables: Tables
@@ -57,38 +73,95 @@ class Hunt:
     recompute: bool = True
     budget: int = 0
     found: dict[Sketch, Priced] = field(default_factory=dict)
+    best: Candidate | None = None
     spent: int = 0
     truncated: bool = False
     complete: bool = False
+    proven: bool = False
     lists: Lists | None = None
+    progress: Callable[[int, int], None] = _unheard
 
     def look(self) -> None:
         """Search: afterwards ``found`` has whatever was worth a price."""
-        columns = Columns(self.tables, self.recompute)
-        every, self.complete = orders(self.tables, self.space)
-        self.lists = listed(self.tables, columns, every)
+        lists = self.listed()
         stock = Stock.of([kind.count for kind in self.tables.kinds])
-        low_ps = 0
-        for cap_ps in self._caps():
-            shapes = shaped(self.lists, cap_ps)
-            if not len(shapes.number):
-                break
-            low_ps = self._soonest(stock, shapes, low_ps)
+        own = self._worthy(stock, lists)
+        narrowest = np.array([min(seat.tp for seat in lists.orders[i].seats) for i in own.tolist()], dtype=np.int64)
+        degrees = sorted(set(narrowest.tolist()))
+        caps = self.caps()
+        for number, (tp, cap_ps) in enumerate(product(degrees, caps)):
+            self.progress(number, len(degrees) * len(caps))
+            if cap_ps is None:
+                low_ps, before = 0, np.zeros((0, 0), dtype=np.int64)
             if low_ps < 0 or self.truncated:
-                break
+                continue
+            shapes = shaped(lists, cap_ps, own=own[narrowest >= tp])
+            if len(shapes.number) and not np.array_equal(shapes.layers, before):
+                before = shapes.layers
+                self._alone(shapes)
+                tolls = TOLLS if number % TOLLED == 0 else ()
+                low_ps = self._soonest(stock, shapes, low_ps, tolls)
 
-    def best(self) -> Candidate | None:
-        """Of the plans that were priced, the one with the shortest iteration; of equals the first."""
-        if not self.found:
-            return None
-        sketch = min(self.found, key=lambda each: self.found[each].iteration_ps)
-        return Candidate(sketch, self.found[sketch])
+    def thrifty(self, rates: Sequence[float]) -> None:
+        """Price plans that are slower and use less, down to a single pipeline.
+
+        Args:
+            rates: What a device of each kind costs for any time, in one unit.
+        """
+        lists = self.listed()
+        stock = Stock.of([kind.count for kind in self.tables.kinds])
+        own = self._worthy(stock, lists)
+        asked = stock.places @ (stock.units * np.array(rates))
+        for cap_ps in self.caps()[::4]:
+            shapes = shaped(lists, cap_ps, own=own)
+            if not len(shapes.number) or self.best is None:
+                continue
+            items = stock.items(shapes)
+            last_ps = max(self._last(shapes), self.best.time_ps)
+            for deadline_ps in np.geomspace(self.best.time_ps / 2, last_ps, DEADLINES).tolist():
+                if self.truncated:
+                    return
+                filled = self._fill(stock, items, int(deadline_ps))
+                enough = np.flatnonzero(filled.samples >= self.tables.batch)
+                if len(enough):
+                    self.add(shapes, filled.built(int(enough[np.argmin(asked[enough])])))
+
+    def listed(self) -> Lists:
+        """The orders of stages that are searched."""
+        if self.lists is None:
+            every, self.complete = orders(self.tables, self.space)
+            self.lists = listed(self.tables, Columns(self.tables, self.recompute), every)
+        return self.lists
+
+    def _worthy(self, stock: Stock, lists: Lists) -> Ints:
+        """The lists that, by about the best deadline, gain not much less from devices than others of as many stages.
+
+        Longer pipelines fill longer, and have less to sum.
+        """
+        shapes = shaped(lists)
+        if not len(shapes.number):
+            return np.zeros(0, dtype=np.int64)
+        if self.best is None:
+            self._soonest(stock, shapes, 0)
+        best = self.best
+        if self.complete or best is None:
+            return np.arange(len(lists.rows))
+        gains = shapes.samples(best.time_ps)
+        _, worth = relaxed(shapes, [kind.count for kind in self.tables.kinds], best.time_ps)
+        yields = gains / np.maximum(shapes.needs @ worth, 1e-9)
+        stages = (shapes.layers > 0).sum(axis=1)
+        most = np.zeros(stages.max() + 1)
+        np.maximum.at(most, stages, yields)
+        return np.asarray(shapes.number[yields >= WORTHY * most[stages]], dtype=np.int64)
 
     def price(self, sketch: Sketch) -> Priced:
         """Price a plan and keep it."""
         if sketch not in self.found:
             self._spend()
-            self.found[sketch] = price(sketch, self.tables)
+            found = price(sketch, self.tables)
+            self.found[sketch] = found
+            if self.best is None or found.iteration_ps < self.best.time_ps:
+                self.best = Candidate(sketch, found)
         return self.found[sketch]
 
     def _spend(self) -> None:
@@ -96,48 +169,81 @@ class Hunt:
         if self.budget and self.spent >= self.budget:
             self.truncated = True
 
-    def _caps(self) -> Sequence[int | None]:
+    def caps(self) -> Sequence[int | None]:
         """None, then caps from that of all layers on the narrowest stage to that of one on the widest."""
-        assert self.lists is not None
-        floors = self.lists.columns.floors()[:, 1:]
+        floors = self.listed().columns.beyond()[:, 1:]
         if not floors.size or floors.max() == 0:
             return [None]
-        each = np.geomspace(max(1, int(floors.min())), int(floors.max()), CAPS)[::-1]
+        each = np.geomspace(max(1, int(floors.min())), int(floors.max()), CAPS)[::-1]  # a lower cap binds more
         return [None, *dict.fromkeys(int(cap) for cap in each[1:])]
 
-    def _soonest(self, stock: Stock, shapes: Shapes, low_ps: int) -> int:
+    def _soonest(self, stock: Stock, shapes: Shapes, low_ps: int, tolls: Sequence[float] = ()) -> int:
         """Price the set that gets the batch done soonest; when that is about, or -1 if it is later than what is known.
 
         Args:
             low_ps: No set does it sooner.
+            tolls: Of each pipeline, as parts of the batch, that are tried besides.
+        """
+        items = stock.items(shapes)
+        best = self.best
+        high_ps = best.time_ps if best else self._last(shapes)
+        if self._done(self._fill(stock, items, high_ps, 0)) < self.tables.batch:
+            return -1
+        least_ps = self._tolled(stock, items, min(low_ps, high_ps), high_ps, 0)
+        for toll in tolls:
+            if self.best is not None and not self.truncated:
+                self._tolled(stock, items, least_ps, self.best.time_ps, int(toll * self.tables.batch))
+        return least_ps
+
+    def _tolled(self, stock: Stock, items: Items, low_ps: int, high_ps: int, toll: int) -> int:
+        """Halve the deadline's range, and price the set of its upper end; the lower end.
+
+        Args:
+            toll: Samples that each pipeline has to do for nothing.
         """
         batch = self.tables.batch
-        best = self.best()
-        high_ps = best.time_ps if best else self._last(shapes)
-        filled = self._fill(stock, shapes, high_ps)
-        if filled.samples[-1] < batch:
-            return -1
-        low_ps = min(low_ps, high_ps)
-        for _ in range(STEPS):
-            if self.truncated or high_ps - low_ps <= high_ps >> STEPS:
+        filled = self._fill(stock, items, high_ps, toll)
+        if self._done(filled) < batch:
+            return low_ps
+        for step in range(FINE_STEPS):
+            if step == STEPS:
+                found = self.add(items.shapes, filled.built())
+                best = self.best
+                if found is None or best is None or self.price(found).iteration_ps > NEAR * best.time_ps:
+                    return low_ps
+            if self.truncated or high_ps - low_ps <= high_ps >> FINE_STEPS:
                 break
             middle = (low_ps + high_ps) // 2
-            tried = self._fill(stock, shapes, middle)
-            if tried.samples[-1] >= batch:
+            tried = self._fill(stock, items, middle, toll)
+            if self._done(tried) >= batch:
                 high_ps, filled = middle, tried
             else:
                 low_ps = middle
-        self.add(shapes, filled.built())
+        self.add(items.shapes, filled.built())
         return low_ps
+
+    def _done(self, filled: Filled) -> int:
+        """Samples that the best set of all devices has done by its deadline, tolls or not."""
+        return int(filled.samples[-1]) + filled.toll * sum(filled.built().values())
+
+    def _alone(self, shapes: Shapes) -> None:
+        """Price the pipelines that are best with no other beside them, which have nothing to sum with others."""
+        batch = self.tables.batch
+        turns = batch // shapes.micro_batch
+        ends = shapes.fill_ps + (turns - 1) * shapes.straggler_ps
+        ends = np.where(turns * shapes.micro_batch == batch, ends, NEVER_PS)
+        for i in np.argsort(ends, kind="stable")[:ALONE].tolist():
+            if self.best is None or ends[i] < self.best.time_ps:
+                self.add(shapes, Counter({i: 1}))
 
     def _last(self, shapes: Shapes) -> int:
         """When the pipeline that is fastest alone would have done the whole batch."""
         turns = -(-self.tables.batch // shapes.micro_batch)
         return int((shapes.fill_ps + turns * shapes.straggler_ps).min())
 
-    def _fill(self, stock: Stock, shapes: Shapes, deadline_ps: int) -> Filled:
+    def _fill(self, stock: Stock, items: Items, deadline_ps: int, toll: int = 0) -> Filled:
         self._spend()
-        return stock.fill(shapes, deadline_ps)
+        return stock.fill(items, deadline_ps, toll)
 
     def add(self, shapes: Shapes, built: Counter[int]) -> Sketch | None:
         """Price the plan of these pipelines, with the best local batches; None if their samples cannot sum up."""

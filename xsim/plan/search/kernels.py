@@ -10,7 +10,7 @@ import numpy as np
 
 from xsim.plan.search.contracts import Ints
 
-__all__ = ["fill", "partition"]
+__all__ = ["dominance", "fill", "partition"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -90,24 +90,51 @@ def partition(rows: Ints, sends: Ints, time_ps: Ints, slack: float, fills: Ints,
 def fill(places: Ints, needs: Ints, gains: Ints, shifts: Ints, found: Ints, chosen: Ints) -> None:
     """The most that can be gained from each stock of devices: a knapsack of several kinds, any number of each item.
 
+    Stocks that differ in the last kind alone are a row. What an item leaves is in an earlier row, whose gains are
+    known, or, if it takes the last kind alone, earlier in the same.
+
     Args:
-        places: Of each stock, how many devices of each kind it has, in rising order of the last kind first, X x K.
+        places: Of each stock, how many devices of each kind it has, the last kind rising fastest, X x K.
         needs: Of each item, I x K.
         gains: Of each item, I.
         shifts: Of each item, how far apart stocks are that differ by it, I.
         found, chosen: Results, X: the gain, and one item that is in it, or -1.
     """
-    kinds = places.shape[1]
-    for x in range(len(places)):
-        most, item = 0, -1
+    last = places.shape[1] - 1
+    length = places[len(places) - 1, last] + 1
+    for row in range(0, len(places), length):
+        for x in range(row, row + length):
+            found[x], chosen[x] = 0, -1
         for j in range(len(needs)):
             fits = True
-            for k in range(kinds):
-                if places[x, k] < needs[j, k]:
+            for k in range(last):
+                if places[row, k] < needs[j, k]:
                     fits = False
                     break
             if fits:
-                gain = found[x - shifts[j]] + gains[j]
-                if gain > most:
-                    most, item = gain, j
-        found[x], chosen[x] = most, item
+                shift, gain = shifts[j], gains[j]
+                for x in range(row + needs[j, last], row + length):
+                    if found[x - shift] + gain > found[x]:
+                        found[x], chosen[x] = found[x - shift] + gain, j
+
+
+@_kernel
+def dominance(needs: Ints, order: Ints, kept: Ints) -> int:
+    """How many items no earlier one in ``order`` replaces, which takes at most as much; ``kept`` begins with them."""
+    count = 0
+    kinds = needs.shape[1]
+    for j in order:
+        needed = True
+        for i in kept[:count]:
+            less = True
+            for k in range(kinds):
+                if needs[i, k] > needs[j, k]:
+                    less = False
+                    break
+            if less:
+                needed = False
+                break
+        if needed:
+            kept[count] = j
+            count += 1
+    return count

@@ -1,7 +1,7 @@
 """Which stages a pipeline may have, in order: kinds of devices, tensor-parallel degrees and copies of each.
 
-Where they are few, all of them. Where they are not, those of at most three runs of equal stages: of runs that differ in
-anything if there are two, and of kinds of devices alone if there are three.
+Where they are few, all of them. Where they are not, those of at most three runs of equal stages: of any two on unlike
+kinds of devices, of two degrees on one kind, and of three without copies.
 """
 
 from __future__ import annotations
@@ -102,22 +102,24 @@ def _sequences(seats: Sequence[Seat], left: Mapping[str, int], stages: int) -> I
 def _patterns(tables: Tables, space: Space) -> Iterator[Order]:
     has = {kind.name: kind.count for kind in tables.kinds}
     most = min(space.stages, tables.layers)
+    lengths = {parts: _lengths(most, parts) for parts in (1, 2, 3)}
     for micro_batch, seats in _seats(tables, space).items():
-        runs: list[tuple[tuple[Seat, ...], tuple[int, ...]]]
-        runs = [((seat,), (stages,)) for seat in seats for stages in range(1, most + 1)]
-        runs += [(two, lengths) for two in permutations(seats, 2) for lengths in _lengths(most, 2)]
         plain = [seat for seat in seats if seat.width == 1]
-        for near, far in permutations(plain, 2):
-            if near.kind != far.kind:
-                runs += [((near, far, near), lengths) for lengths in _lengths(most, 3)]
-        for others in permutations(plain, 3):
-            if len({seat.kind for seat in others}) == 3:
-                runs += [(others, lengths) for lengths in _lengths(most, 3)]
-        for run, lengths in runs:
-            found = Order(micro_batch, tuple(s for s, n in zip(run, lengths, strict=True) for _ in range(n)))
-            if _coprime(run) and all(count <= has[kind] for kind, count in found.devices.items()):
-                yield found
+        runs: list[tuple[Seat, ...]] = [(seat,) for seat in seats]
+        runs += [(near, far) for near, far in permutations(seats, 2) if near.kind != far.kind]
+        runs += [(near, far) for near, far in permutations(plain, 2) if near.kind == far.kind]
+        runs += [(near, far, near) for near, far in permutations(plain, 2) if near.kind != far.kind]
+        runs += [three for three in permutations(plain, 3) if len({seat.kind for seat in three}) == 3]
+        for run in filter(_coprime, runs):
+            takes = [seat.tp * seat.width for seat in run]
+            alike = [[i for i, seat in enumerate(run) if seat.kind == kind] for kind in has]
+            for counts in lengths[len(run)]:
+                if all(
+                    sum(takes[i] * counts[i] for i in own) <= most
+                    for own, most in zip(alike, has.values(), strict=True)
+                ):
+                    yield Order(micro_batch, sum(((seat,) * n for seat, n in zip(run, counts, strict=True)), ()))
 
 
 def _lengths(most: int, parts: int) -> list[tuple[int, ...]]:
-    return [each for each in product(range(1, most), repeat=parts) if sum(each) <= most]
+    return [each for each in product(range(1, most + 1), repeat=parts) if sum(each) <= most]

@@ -9,7 +9,7 @@ import numpy as np
 
 from xsim.plan.kinds import Copies, Pipeline, SketchStage
 from xsim.plan.search.columns import NEVER_PS, Columns
-from xsim.plan.search.contracts import Ints, Tables
+from xsim.plan.search.contracts import Ints, Seat, Tables
 from xsim.plan.search.kernels import partition
 from xsim.plan.search.orders import Order
 
@@ -70,7 +70,8 @@ class Shapes:
             held = int(self.layers[index, s])
             again = lists.columns.rows[lists.rows[number, s]].again[held]
             copies = (Copies(seat.kind, seat.tp, seat.width),)
-            stages.append(SketchStage(range(start, start + held), copies, again))
+            cut = lists.columns.tables.sequence_parallel and seat.tp > 1
+            stages.append(SketchStage(range(start, start + held), copies, again, cut))
             start += held
         return Pipeline(tuple(stages), order.micro_batch, micro_batches, count)
 
@@ -78,34 +79,67 @@ class Shapes:
 def listed(tables: Tables, columns: Columns, orders: Sequence[Order]) -> Lists:
     """``orders`` in columns; a stage has memory for as many micro-batches as the batch has, if it comes to that."""
     most = max((len(order.seats) for order in orders), default=1)
-    kinds = [kind.name for kind in tables.kinds]
-    rows = np.full((len(orders), most), -1, dtype=np.int64)
-    sends = np.zeros((len(orders), most), dtype=np.int64)
-    needs = np.zeros((len(orders), len(kinds)), dtype=np.int64)
+    known: dict[Seat, int] = {}
+    ids = np.full((len(orders), most), -1, dtype=np.int64)
     for i, order in enumerate(orders):
-        stages = len(order.seats)
-        turns = max(1, tables.batch // order.micro_batch)
-        for s, seat in enumerate(order.seats):
-            ends = (s == 0, s == stages - 1)
-            rows[i, s] = columns.number(seat, ends, tables.in_flight(s, stages, turns))
-            needs[i, kinds.index(seat.kind)] += seat.tp * seat.width
-        sends[i, :stages] = tables.hand_overs_ps([(seat,) for seat in order.seats])
+        ids[i, : len(order.seats)] = [known.setdefault(seat, len(known)) for seat in order.seats]
+    seats = list(known)
     micro = np.array([order.micro_batch for order in orders], dtype=np.int64)
-    return Lists(orders, columns, rows, sends, needs, micro)
+    names = [kind.name for kind in tables.kinds]
+    takes = np.zeros((len(seats) + 1, len(names)), dtype=np.int64)
+    for number, seat in enumerate(seats):
+        takes[number, names.index(seat.kind)] = seat.tp * seat.width
+    rows = _rows(tables, columns, seats, ids, micro)
+    return Lists(orders, columns, rows, _sends(tables, seats, ids), takes[ids].sum(axis=1), micro)
 
 
-def shaped(lists: Lists, cap_ps: int | None = None, slack: float = 1.0) -> Shapes:
+def _rows(tables: Tables, columns: Columns, seats: Sequence[Seat], ids: Ints, micro: Ints) -> Ints:
+    """The row of each stage of each order; -1 past the last."""
+    rows = np.full(ids.shape, -1, dtype=np.int64)
+    stages = (ids >= 0).sum(axis=1)
+    for samples, count in sorted(set(zip(micro.tolist(), stages.tolist(), strict=True))):
+        own = np.flatnonzero((micro == samples) & (stages == count))
+        for s in range(count):
+            flying = tables.in_flight(s, count, max(1, tables.batch // samples))
+            found, back = np.unique(ids[own, s], return_inverse=True)
+            numbers = [columns.number(seats[i], (s == 0, s == count - 1), flying) for i in found.tolist()]
+            rows[own, s] = np.array(numbers)[back]
+    return rows
+
+
+def _sends(tables: Tables, seats: Sequence[Seat], ids: Ints) -> Ints:
+    """What each stage of each order sends for one micro-batch, as ``price`` has it."""
+    sends = np.zeros(ids.shape, dtype=np.int64)
+    stages = (ids >= 0).sum(axis=1)
+    weights = np.array([tables.send_weights(count) for count in range(ids.shape[1] + 1)], dtype=np.int64)
+    for s in range(ids.shape[1] - 1):
+        own = np.flatnonzero(stages > s + 1)
+        pairs, back = np.unique(ids[own, s : s + 2], axis=0, return_inverse=True)
+        near_far = [(seats[a], seats[b]) for a, b in pairs.tolist()]
+        onward = np.array([tables.boundary_ps(a, b) for a, b in near_far], dtype=np.int64)[back.ravel()]
+        backward = np.array([tables.boundary_ps(b, a) for a, b in near_far], dtype=np.int64)[back.ravel()]
+        sends[own, s] += onward * (weights[stages[own], 0] if s == 0 else 1)
+        sends[own, s + 1] += backward * np.where(stages[own] == s + 2, weights[stages[own], 1], 1)
+    return sends
+
+
+def shaped(lists: Lists, cap_ps: int | None = None, slack: float = 1.0, own: Ints | None = None) -> Shapes:
     """The least straggler of each list, and of those within ``slack`` of it the least fill.
 
     Args:
-        cap_ps: Most that the gradients of a stage may take at least to be summed.
+        cap_ps: Most that a stage may take at least to sum its gradients and update its weights.
+        own: Which lists; absent: all.
     """
+    picked = np.arange(len(lists.rows)) if own is None else own
     time_ps = lists.columns.matrix()
     if cap_ps is not None:
-        time_ps = np.where(lists.columns.floors() > cap_ps, NEVER_PS, time_ps)
-    count, most = lists.rows.shape
-    fills, stragglers = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
-    parts = np.zeros((count, most), dtype=np.int64)
-    partition(lists.rows, lists.sends_ps, time_ps, slack, fills, stragglers, parts)
-    own = np.flatnonzero(fills < NEVER_PS)
-    return Shapes(lists, own, parts[own], fills[own], stragglers[own], lists.needs[own], lists.micro_batch[own])
+        time_ps = np.where(lists.columns.beyond() > cap_ps, NEVER_PS, time_ps)
+    rows, sends = lists.rows[picked], lists.sends_ps[picked]
+    fills, stragglers = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
+    parts = np.zeros(rows.shape, dtype=np.int64)
+    partition(rows, sends, time_ps, slack, fills, stragglers, parts)
+    fit = np.flatnonzero(fills < NEVER_PS)
+    number = picked[fit]
+    return Shapes(
+        lists, number, parts[fit], fills[fit], stragglers[fit], lists.needs[number], lists.micro_batch[number]
+    )

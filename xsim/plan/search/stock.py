@@ -14,12 +14,32 @@ from math import prod
 import numpy as np
 
 from xsim.plan.search.contracts import Ints
-from xsim.plan.search.kernels import fill
+from xsim.plan.search.kernels import dominance, fill
 from xsim.plan.search.shapes import Shapes
 
-__all__ = ["Filled", "Stock"]
+__all__ = ["Filled", "Items", "Stock", "undominated"]
 
-MOST_PLACES = 10_000
+MOST_PLACES = 5_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Items:
+    """Shapes by what they take, those that take the same side by side.
+
+    Attributes:
+        order: Which shape each is, I.
+        times: How many of it at once, so that it takes whole units, I.
+        needs: Units of each kind, I x K.
+        shifts: How far on a stock is that has so much more, I.
+        starts: Where those that take the same begin.
+    """
+
+    shapes: Shapes
+    order: Ints
+    times: Ints
+    needs: Ints
+    shifts: Ints
+    starts: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +47,7 @@ class Filled:
     """What can be done by a deadline from every stock of devices.
 
     Attributes:
-        samples: Of each stock, X.
+        samples: Of each stock, X, less ``toll`` for each pipeline.
         chosen: Of each stock one item that is in its best set, or -1, X.
         shape, times, shifts: Of each item, which shape, how many of it, and how far on the stock is without it.
     """
@@ -37,6 +57,7 @@ class Filled:
     shape: Ints
     times: Ints
     shifts: Ints
+    toll: int = 0
 
     def built(self, place: int = -1) -> Counter[int]:
         """How many pipelines of which shapes, from the stock at ``place``; absent: from all devices."""
@@ -75,44 +96,43 @@ class Stock:
         places = np.stack(np.unravel_index(np.arange(prod(sizes)), sizes), axis=1)
         return cls(*(np.array(each, dtype=np.int64) for each in (units, places, strides)))
 
-    def fill(self, shapes: Shapes, deadline_ps: int) -> Filled:
-        """The most samples that pipelines of ``shapes`` get done by then."""
-        samples = shapes.samples(deadline_ps)
-        keys, times = self._keys(shapes)
-        gains = samples * times
-        useful = np.flatnonzero((gains > 0) & (keys < len(self.places)))
-        order = useful[np.lexsort((-gains[useful], keys[useful]))]
-        first = np.concatenate(([True], keys[order][1:] != keys[order][:-1])) if len(order) else np.zeros(0, np.bool_)
-        own = order[first]
-        own = own[_undominated(self._needs(shapes)[own], gains[own])]
+    def items(self, shapes: Shapes) -> Items:
+        """``shapes`` as items of the knapsack."""
+        shared = np.gcd(shapes.needs, self.units)
+        times = np.lcm.reduce(self.units // shared, axis=1)
+        needs = shapes.needs * times[:, None] // self.units
+        small = np.flatnonzero((needs <= self.places[-1]).all(axis=1))
+        order = small[np.argsort(needs[small] @ self.strides, kind="stable")]
+        shifts = needs[order] @ self.strides
+        starts = np.flatnonzero(np.concatenate(([True], shifts[1:] != shifts[:-1]))) if len(order) else order
+        return Items(shapes, order, times[order], needs[order], shifts, starts)
+
+    def fill(self, items: Items, deadline_ps: int, toll: int = 0) -> Filled:
+        """The most samples that pipelines of these items get done by then, less a toll for each."""
+        gains = (items.shapes.samples(deadline_ps)[items.order] - toll) * items.times
+        best = _firsts_of_most(gains, items.starts)
+        best = best[gains[best] > 0]
+        best = best[undominated(items.needs[best], gains[best])]
         found = np.zeros(len(self.places), dtype=np.int64)
         chosen = np.full(len(self.places), -1, dtype=np.int64)
-        needs = self._needs(shapes)[own]
-        shifts = needs @ self.strides
-        fill(self.places, needs, gains[own], shifts, found, chosen)
-        return Filled(found, chosen, own, times[own], shifts)
-
-    def _needs(self, shapes: Shapes) -> Ints:
-        """Units of each kind that each shape takes, as many times as makes them whole."""
-        _, times = self._keys(shapes)
-        return np.asarray(shapes.needs * times[:, None] // self.units, dtype=np.int64)
-
-    def _keys(self, shapes: Shapes) -> tuple[Ints, Ints]:
-        """(which stock each shape is, how many times it then is there); more than there are if it is too large."""
-        if (self.units == 1).all():
-            times = np.ones(len(shapes.needs), dtype=np.int64)
-        else:
-            shared = np.gcd(shapes.needs, self.units)
-            times = np.lcm.reduce(self.units // shared, axis=1)
-        needs = shapes.needs * times[:, None] // self.units
-        small = (needs <= self.places[-1]).all(axis=1)
-        return np.where(small, needs @ self.strides, len(self.places)), times
+        fill(self.places, items.needs[best], gains[best], items.shifts[best], found, chosen)
+        return Filled(found, chosen, items.order[best], items.times[best], items.shifts[best], toll)
 
 
-def _undominated(needs: Ints, gains: Ints) -> Ints:
+def _firsts_of_most(gains: Ints, starts: Ints) -> Ints:
+    """Of each stretch between ``starts``, where its largest gain is, the first if there are several."""
+    if not len(starts):
+        return starts
+    most = np.maximum.reduceat(gains, starts)
+    lengths = np.diff(np.append(starts, len(gains)))
+    top = np.flatnonzero(gains == np.repeat(most, lengths))
+    stretch = np.searchsorted(starts, top, side="right") - 1
+    return np.asarray(top[np.unique(stretch, return_index=True)[1]], dtype=np.int64)
+
+
+def undominated(needs: Ints, gains: Ints) -> Ints:
     """Items than which no other takes at most as much and gains at least as much; one of equals."""
-    kept: list[int] = []
-    for j in np.argsort(-gains, kind="stable").tolist():
-        if not kept or not (needs[kept] <= needs[j]).all(axis=1).any():
-            kept.append(j)
-    return np.array(sorted(kept), dtype=np.int64)
+    order = np.argsort(-gains, kind="stable")
+    kept = np.zeros(len(order), dtype=np.int64)
+    count = dominance(needs, order, kept)
+    return np.sort(kept[:count])

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +18,7 @@ from xsim.plan.layout import Layout
 from xsim.plan.operator import ShardedOperator
 from xsim.plan.search.contracts import Again, Ints, Kind, Seat, Tables
 from xsim.plan.search.footprint import Footprint
+from xsim.plan.search.sends import hand_overs_ps
 from xsim.plan.search.sync import Holding, holdings, ring_ps, stage_syncs
 from xsim.plan.workload import Compute
 from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts
@@ -146,11 +146,10 @@ class ModelTables:
         return self._once(key, partial(self._boundary_ps, source, target, samples))
 
     def hand_overs_ps(self, stages: Sequence[tuple[Seat, ...]]) -> tuple[int, ...]:
-        sent = [0] * len(stages)
-        for s, (near, far) in enumerate(pairwise(stages)):
-            sent[s] += max(self.boundary_ps(a, b) for a in near for b in far)
-            sent[s + 1] += max(self.boundary_ps(b, a) for a in near for b in far)
-        return tuple(sent)
+        return hand_overs_ps(self, stages)
+
+    def send_weights(self, stages: int) -> tuple[int, int]:
+        return 1, 1
 
     def sync_ps(self, sketch: Sketch) -> int:
         found = stage_syncs(holdings(sketch, self.layers), self.scenario.model, self._sum_ps)
@@ -159,7 +158,8 @@ class ModelTables:
     def sync_floor_ps(self, kind: str, tp: int) -> Ints:
         rate = max(self._port(kind, within)[0] for within in (False, True))
         layer = self.scenario.model.layer_parameters(1) * self.scenario.gradient_dtype_bytes / tp / rate * 1e12
-        return (np.arange(self.layers + 1) * layer).astype(np.int64)  # of two copies: each sends its shard once
+        floor = (np.arange(self.layers + 1) * layer).astype(np.int64)  # of two copies: each sends its shard once
+        return np.maximum(floor - self.layers, 0)  # each block is rounded
 
     def update_ps(self, kind: str, tp: int, layers: range) -> int:
         ends = (0 in layers, self.layers + 1 in layers)

@@ -1,0 +1,133 @@
+"""Plans are shown, compared with what they take, and written so that other commands and tools read them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from runners.plan import main
+from runners.run import main as run
+
+SMALL = ["model=llama2_7b", "model.seq_len=64", "memory=report", "network=analytic"]
+PLAN = {
+    "model": "llama2_7b",
+    "layers": 32,
+    "gbs": 9,
+    "name": "mine",
+    "predicted_s": 0.02,
+    "pipelines": [
+        {
+            "mbs": 2,
+            "lbs": 5,
+            "stages": [
+                {"layers": [0, 20], "replicas": [{"type": "H100", "tp": 2, "count": 1}], "recompute": "full"},
+                {"layers": [20, 32], "replicas": [{"type": "A100", "tp": 1, "count": 2}]},
+            ],
+        },
+        {"mbs": 1, "micro_batches": 3, "stages": [{"layers": [0, 32], "replicas": [{"type": "A100", "tp": 2}]}]},
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_plan_of_a_file_is_shown_simulated_and_written(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("plan.json").write_text(json.dumps(PLAN))
+
+    assert main([*SMALL, "cluster=fig4", "from=plan.json"]) == 0
+
+    told = capsys.readouterr()
+    assert told.err.startswith("note: 5 samples do not divide into micro-batches of 2: rounded up to 3 of them, 6 ")
+    assert "mine: llama2_7b on fig4, 9 samples\n" in told.out
+    assert "| 0        |     0 | 0..20  | 2 x h100_80 |  2 |      1 |       2 |" in told.out
+    assert "pipeline 0: 3 micro-batches of 2, 6 samples\npipeline 1: 3 micro-batches of 1, 3 samples\n" in told.out
+    assert "Predicted by its maker: 0.0200" in told.out
+    assert "| gradient sync after the last " in told.out
+    assert "| computing " in told.out
+    folder = Path("outputs/plan/mine")
+    assert (folder / "figures" / "plan.png").stat().st_size > 10_000
+    stages, passes = (pq.read_table(folder / f"{name}.parquet").to_pylist() for name in ("stages", "passes"))
+    assert [(row["device"], row["copies"], row["recompute"]) for row in stages] == [
+        ("h100_80", 1, "full in 20"),
+        ("a100_40", 2, ""),
+        ("a100_40", 1, ""),
+    ]
+    assert [row["micro_batch"] for row in passes if row["pipeline"] == 1 and row["pass"] == "F"] == [0, 1, 2]
+
+
+def test_what_is_written_is_read_by_other_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("plan.json").write_text(json.dumps(PLAN))
+    assert main([*SMALL, "cluster=fig4", "from=plan.json", "simulate=false"]) == 0
+    first = capsys.readouterr().out
+
+    written = ["-cd", "outputs/plan/mine", "deployment=mine"]
+    assert main([*SMALL, "cluster=fig4", *written, "simulate=false", "out=again"]) == 0
+    second = capsys.readouterr().out
+    assert first.split("Deployment: ")[0] == second.split("Deployment: ")[0]
+    assert main([*SMALL, "cluster=fig4", "from=outputs/plan/mine/mine.json", "simulate=false", "out=third"]) == 0
+    assert Path("outputs/plan/mine/mine.json").read_bytes() == Path("third/plan/mine/mine.json").read_bytes()
+
+    assert run([*SMALL, "cluster=fig4", *written]) == 0
+    (row,) = (pq.read_table(path).to_pylist()[0] for path in Path("outputs/run/detail").rglob("iterations.parquet"))
+    assert row
+
+
+def test_a_planner_is_asked_and_its_search_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [*SMALL, "cluster=h100x4_a100x4", "batch=8", "planner=uniform", "planner.tp=2", "planner.pp=2"]
+
+    assert main(asked) == 0
+
+    told = capsys.readouterr()
+    assert "uniform_tp2_pp2_dp2: llama2_7b on h100x4_a100x4, 8 samples, found in " in told.out
+    assert "| 0 (of 2 equal) |     1 | 17..33 | 2 x a100_" in told.out
+    assert "its maker predicts nothing" in told.out
+    arguments = Path("outputs/plan/uniform_tp2_pp2_dp2/uniform_tp2_pp2_dp2.args").read_text()
+    assert arguments.startswith("--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --num-layers 32 ")
+    assert main([*asked[:-3], "from=outputs/plan/uniform_tp2_pp2_dp2/uniform_tp2_pp2_dp2.args"]) == 0
+    again = capsys.readouterr().out
+    assert told.out.split("\n", 1)[1].split("Deployment: ")[0] == again.split("\n", 1)[1].split("Deployment: ")[0]
+
+
+def test_what_does_not_fit_is_shown_and_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["model=llama2_70b", "cluster=fig4", "batch=8", "planner=uniform", "planner.tp=1", "planner.pp=10"]
+
+    assert main(words) == 2
+
+    told = capsys.readouterr()
+    assert "GB too little" in told.out
+    assert told.err == "error: it does not fit; memory=report simulates it all the same\n"
+    assert not Path("outputs/plan/uniform_tp1_pp10_dp1/passes.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["from=none.json"], "error: from = 'none.json': there is no such file; write the path of one"),
+        (
+            ["from=odd.txt"],
+            "error: from = 'odd.txt': it shows no sign of any format; say which it is: format=json|metis",
+        ),
+        (["from=odd.txt", "format=csv"], "error: format = 'csv': there is no such format; choose one of json, metis"),
+        (["from=odd.txt", "format=json"], "error: odd.txt = 'nothing\\n': it is no JSON: "),
+        (["from=odd.txt", "planner=uniform"], "error: planner = '': the plan comes from a file; leave out planner, or"),
+        (["from=odd.txt", "deployment=fig4_7b"], "error: deployment = '': the plan comes from a file; leave out "),
+        (["which=2"], "error: which = '2': it says something of a file, and there is none; write from=FILE"),
+        (["from=odd.txt", "devices=T4"], "error: devices = 'T4': it cannot be read; write such as T4:t4,A100:a100_80"),
+        (["from=odd.txt", "micro_batch=0"], "error: micro_batch = '0': it is no number of samples; write 1 or more"),
+        (["simulate=no"], "error: simulate = 'no': it is neither; write true or false"),
+        (["planner=uniform"], "error: batch = None: no deployment says how many samples to train; write batch=64, say"),
+        (["which="], "error: command line = 'which=': it cannot be read; write which=..., of several plans"),
+    ],
+)
+def test_what_cannot_be_asked(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("odd.txt").write_text("nothing\n")
+
+    assert main(words) == 2
+
+    assert capsys.readouterr().err.startswith(message)

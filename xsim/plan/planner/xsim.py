@@ -1,0 +1,165 @@
+"""Ours: the best plan by an exact balance of layers and data, proven on small clusters, and judged by simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from xsim.errors import SpecError
+from xsim.plan.contracts import PlannerSite
+from xsim.plan.kinds import Sketch
+from xsim.plan.memory import deployment_memory
+from xsim.plan.search.exact import Proof, small_enough
+from xsim.plan.search.hunt import Hunt
+from xsim.plan.search.orders import Space
+from xsim.plan.search.price import fits
+from xsim.plan.search.relaxed import bound_ps
+from xsim.plan.search.shortage import shortage
+from xsim.plan.search.tables import tables
+from xsim.plan.search.worth import Objective, Worth, front, worth
+from xsim.plan.sketch import place, sketch_of
+from xsim.spec.checks import at_least
+from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.scenario import Scenario
+
+__all__ = ["Xsim"]
+
+OBJECTIVES = ("time", "cost", "energy", "pareto")
+
+
+@dataclass(frozen=True, slots=True)
+class Xsim:
+    """Groups unlike devices to pipelines, cuts the layers and deals out the batch, all at once.
+
+    Layers are cut so that the slowest stage is as fast as memory lets it be, where need be with operators computed
+    again; a knapsack finds the pipelines that get the batch done soonest, each with a local batch of its own, and may
+    leave devices idle; this for many caps on what a stage has to sum, since gradients are summed at the end. The name
+    of the plan says how far it is from a bound that no plan of these pipelines beats. ``docs/planner_xsim.md`` has
+    the method.
+
+    Attributes:
+        objective: ``time`` of an iteration, ``cost`` by hourly prices of the devices used, ``energy``, or ``pareto``:
+            plans that no other beats in all three.
+        point: Which plan of the Pareto set, the fastest first, from 0.
+        top: How many of the best by price are simulated, the best of which is taken; 0 goes by the price.
+        stages: Most stages of a pipeline.
+        width: Most data-parallel copies of a stage inside a pipeline.
+        micro_batch: Most samples that a copy takes at once.
+        recompute: Let stages that do not fit compute operators again.
+        sequence_parallel: Cut activations between operators over the sequence.
+        proof: Cut pipelines that may be listed to prove a small cluster's plan best; 0: no proof.
+        budget: Knapsacks and prices after which the best plan so far is taken; 0: no limit.
+        warm_start: Begin with the scenario's own deployment, which stays unless there is better.
+    """
+
+    objective: Objective = "time"
+    point: int = 0
+    top: int = 4
+    stages: int = 8
+    width: int = 4
+    micro_batch: int = 8
+    recompute: bool = True
+    sequence_parallel: bool = False
+    proof: int = 20_000
+    budget: int = 0
+    warm_start: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("point", "top", "proof", "budget"):
+            at_least(self, name, 0)
+        for name in ("stages", "width", "micro_batch"):
+            at_least(self, name, 1)
+        if self.objective not in OBJECTIVES:
+            fix = f"choose one of {', '.join(OBJECTIVES)}"
+            raise SpecError("objective", self.objective, "it is unknown", fix)
+
+    def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
+        own = tables(scenario, site, sequence_parallel=self.sequence_parallel)
+        space = Space(stages=self.stages, width=self.width, micro_batch=self.micro_batch)
+        hunt = Hunt(
+            own,
+            space,
+            recompute=self.recompute,
+            budget=self.budget,
+            progress=lambda done, of: site.progress(done, of, "caps of the search"),
+        )
+        kept = self._given(scenario, hunt)
+        hunt.look()
+        if self.objective == "time" and self.proof and small_enough(hunt, self.proof):
+            Proof.of(hunt).search()
+        elif self.objective != "time":
+            devices = [kind.device for kind in own.kinds]
+            for rates in ([d.price_usd_per_hour for d in devices], [d.power_w for d in devices], [1.0] * len(devices)):
+                hunt.thrifty(rates)
+        if not hunt.found:
+            raise shortage(scenario, hunt.listed())
+        return self._judged(scenario, site, hunt, kept)
+
+    def _given(self, scenario: Scenario, hunt: Hunt) -> Sketch | None:
+        """The scenario's own deployment as the plan to beat, if that is asked for."""
+        if not self.warm_start:
+            return None
+        if scenario.deployment is None:
+            problem = "there is no deployment to begin with"
+            raise SpecError("warm_start", True, problem, "name a deployment, or write false")
+        sketch = sketch_of(scenario.deployment, scenario)
+        if fits(sketch, hunt.tables):
+            hunt.price(sketch)
+        return sketch
+
+    def _judged(self, scenario: Scenario, site: PlannerSite, hunt: Hunt, kept: Sketch | None) -> DeploymentPlan:
+        """The best of the first few that there is room for, simulated if that is asked for."""
+        each = [(sketch, worth(sketch, priced, hunt.tables)) for sketch, priced in hunt.found.items()]
+        if self.objective == "pareto":
+            return self._on_front(scenario, site, hunt, each)
+        ranked = sorted(each, key=lambda entry: (entry[1].of(self.objective), repr(entry[0])))
+        placed = self._placed(scenario, site, hunt, ranked)
+        best: tuple[float, DeploymentPlan] | None = None
+        for number, (plan, own) in enumerate(placed):
+            if not self.top:
+                return plan
+            if number == self.top:
+                break
+            site.progress(number, self.top, "plans simulated")
+            found = own.taking(site.simulate(plan).training_time_ps).of(self.objective)
+            if best is None or found < best[0]:
+                best = (found, plan)
+        if best is None:
+            problem = "no plan that was found has room in the hosts for its groups and memory for its stages"
+            raise SpecError("planner", "xsim", problem, "add devices or memory, or raise stages")
+        return best[1]
+
+    def _on_front(
+        self, scenario: Scenario, site: PlannerSite, hunt: Hunt, each: list[tuple[Sketch, Worth]]
+    ) -> DeploymentPlan:
+        placed = list(self._placed(scenario, site, hunt, each))
+        best = front([own for _, own in placed])
+        if self.point >= len(best):
+            problem = f"the Pareto set has {len(best)} plans"
+            raise SpecError("planner.point", self.point, problem, f"write 0 to {len(best) - 1}")
+        return placed[best[self.point]][0]
+
+    def _placed(
+        self, scenario: Scenario, site: PlannerSite, hunt: Hunt, each: list[tuple[Sketch, Worth]]
+    ) -> Iterator[tuple[DeploymentPlan, Worth]]:
+        """Those that have seats and memory, as deployments."""
+        name = self._name(hunt)
+        for sketch, own in each:
+            try:
+                plan = place(replace(sketch, name=name, source="xsim", predicted_ps=own.time_ps), scenario)
+            except SpecError:
+                continue  # hosts have no seats for groups of these sizes together
+            if deployment_memory(scenario, plan, site.schedule.order).fits:
+                yield plan, own
+
+    def _name(self, hunt: Hunt) -> str:
+        """What the search says of its plan: how far it is from the bound, and whether it was cut short."""
+        if hunt.truncated:
+            return "xsim, cut short by its budget"
+        if self.objective != "time" or hunt.best is None:
+            return f"xsim by {self.objective}"
+        if hunt.proven:
+            return "xsim, proven best"
+        counts = [kind.count for kind in hunt.tables.kinds]
+        least_ps = bound_ps(hunt.listed(), counts, hunt.tables.batch, hunt.caps(), hunt.best.time_ps)
+        return f"xsim, at most {100 * (hunt.best.time_ps / max(least_ps, 1) - 1):.1f} % above the bound"
