@@ -292,6 +292,15 @@ def test_what_is_written_as_json_comes_back(case: tuple[Sketch, Scenario]) -> No
         assert read_plan(plan_json(short, scenario), Target(scenario), "plan").sketch == short
 
 
+def test_shares_of_states_are_written_too() -> None:
+    stage = SketchStage(
+        range(1, 9), (Copies("fast", 2, samples=3, state_shares=(1.0, 2.5)), Copies("slow", 1, samples=1))
+    )
+    sharded = Sketch((Pipeline((stage,), 4, 2),), zero=2)
+
+    assert read_plan(plan_json(sharded, target().scenario), target(), "plan").sketch == sharded
+
+
 READERS: Mapping[str, tuple[Callable[[str, Target, str], Imported], str]] = {
     "metis": (metis_plan, METIS),
     "sailor": (sailor_plan, SAILOR),
