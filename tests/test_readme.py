@@ -64,6 +64,19 @@ def test_schedule_commands_draw(command: str, tmp_path: Path) -> None:
     assert done.stdout.startswith("0 | F0")
 
 
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.plan" in c])
+def test_plans_are_shown(command: str, tmp_path: Path) -> None:
+    (plan,) = [block for kind, block in BLOCKS if kind == "json"]
+    (tmp_path / "plan.json").write_text(plan)
+
+    done = run([sys.executable, *shlex.split(command)[1:]], tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "| pipeline " in done.stdout
+    assert ("| term " in done.stdout) == ("simulate=false" not in command)
+    assert len(list(tmp_path.glob("*/plan/*/figures/plan.png"))) == 1
+
+
 def test_a_finished_run_is_explained(tmp_path: Path) -> None:
     (command,) = [command for command in COMMANDS if "runners.explain" in command]
     small = ["network=analytic", *(f"deployment.replicas.{number}.micro_batches=1" for number in range(2))]
@@ -166,7 +179,7 @@ def test_the_variable_that_a_calibration_reads_is_named(monkeypatch: pytest.Monk
 
 
 def test_every_kind_of_command_is_covered() -> None:
-    modules = ("sweep", "run", "schedule", "network", "compare", "explain", "layer_collectives", "validate")
+    modules = ("sweep", "run", "schedule", "network", "compare", "explain", "layer_collectives", "plan", "validate")
     runners = (f"python -m runners.{name}" for name in modules)
     tables = ("best", "compare", "estimates", "layerwise", "queues", "scaling")
     readers = (f"python -m analysis.{name}" for name in tables)

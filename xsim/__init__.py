@@ -19,7 +19,7 @@ What lives where:
 - ``xsim.sim``: when; families ``network`` and ``background``.
 - ``xsim.families``: the folder is the registry: a new member of a family is one file.
 - ``xsim.estimate``: what other tools' formulas say, beside a simulation; a family.
-- ``xsim.interop``: topologies and flows as other simulators write them.
+- ``xsim.interop``: topologies, flows, measured times and plans as other tools write them.
 - ``xsim.experiment``: the whole program in one function.
 
 Units: time is int picoseconds, size int bytes, rates float per second; the unit ends the name.

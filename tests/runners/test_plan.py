@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from runners.plan import main
+from analysis.plan import main as redrawn
+from runners.plan import KEYS, main
+from runners.plan_files import FORMATS
 from runners.run import main as run
 
 SMALL = ["model=llama2_7b", "model.seq_len=64", "memory=report", "network=analytic"]
@@ -52,6 +55,11 @@ def test_a_plan_of_a_file_is_shown_simulated_and_written(capsys: pytest.CaptureF
     assert "| computing " in told.out
     folder = Path("outputs/plan/mine")
     assert (folder / "figures" / "plan.png").stat().st_size > 10_000
+    (folder / "figures" / "plan.png").unlink()
+    assert redrawn([str(folder)]) == 0
+    assert capsys.readouterr().out == "Figure: outputs/plan/mine/figures/plan.png\n"
+    assert (folder / "figures" / "plan.png").is_file()
+    assert redrawn(["elsewhere"]) == 2
     stages, passes = (pq.read_table(folder / f"{name}.parquet").to_pylist() for name in ("stages", "passes"))
     assert [(row["device"], row["copies"], row["recompute"]) for row in stages] == [
         ("h100_80", 1, "full in 20"),
@@ -92,6 +100,20 @@ def test_a_planner_is_asked_and_its_search_timed(capsys: pytest.CaptureFixture[s
     assert main([*asked[:-3], "from=outputs/plan/uniform_tp2_pp2_dp2/uniform_tp2_pp2_dp2.args"]) == 0
     again = capsys.readouterr().out
     assert told.out.split("\n", 1)[1].split("Deployment: ")[0] == again.split("\n", 1)[1].split("Deployment: ")[0]
+
+
+def test_the_plan_of_the_page_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "planning.md").read_text()
+    (shown,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    Path("shown.json").write_text(shown)
+
+    assert main(["cluster=fig4", "from=shown.json", "simulate=false", "memory=report"]) == 0
+
+    told = capsys.readouterr()
+    assert told.err == ""
+    assert "two_pipelines: llama2_7b on fig4, 24 samples\n" in told.out
+    assert all(f"| `{key}` |" in page for key in KEYS)
+    assert all(f"| `{name}` |" in page for name in FORMATS)
 
 
 def test_what_does_not_fit_is_shown_and_refused(capsys: pytest.CaptureFixture[str]) -> None:

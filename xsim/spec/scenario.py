@@ -97,12 +97,11 @@ def check_deployment(plan: DeploymentPlan, scenario: Scenario) -> DeploymentPlan
         SpecError: A rank is not in the cluster, a layer is missing, the samples do not add up, or replicas are too
             unlike to share out what ``zero`` says.
     """
+    ranks = scenario.cluster.ranks
     for path, group in plan.groups():
-        if max(group.ranks) >= scenario.cluster.ranks:
-            problem = f"the cluster {scenario.cluster.name} has {scenario.cluster.ranks} ranks"
-            raise SpecError(
-                f"deployment.{path}.ranks", list(group.ranks), problem, f"use ranks 0..{scenario.cluster.ranks - 1}"
-            )
+        if max(group.ranks) >= ranks:
+            problem = f"the cluster {scenario.cluster.name} has {ranks} ranks"
+            raise SpecError(f"deployment.{path}.ranks", list(group.ranks), problem, f"use ranks 0..{ranks - 1}")
         if group.tp > scenario.model.heads:
             problem = f"TP {group.tp} is more than the model's {scenario.model.heads} heads"
             raise SpecError(f"deployment.{path}.ranks", list(group.ranks), problem, "use fewer ranks per group")

@@ -6,6 +6,7 @@ rank is a pipeline of its own. All ranks of the cluster are used, or ``--world-s
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import accumulate
 from typing import NoReturn
 
@@ -24,6 +25,7 @@ from xsim.interop.plans.target import (
     whole,
 )
 from xsim.plan.sketch import Pipeline, Sketch, SketchStage
+from xsim.spec.cluster import rank_devices
 from xsim.spec.scenario import Scenario
 
 __all__ = ["megatron_plan", "megatron_words"]
@@ -32,7 +34,7 @@ _FIX = "name arguments of Megatron-LM"
 _MODULES = {  # of --recompute-modules, for a layer without experts
     "core_attn": ("selective",),
     "layernorm": ("attention_norm", "mlp_norm"),
-    "mlp": ("up", "gate", "activation", "down"),
+    "mlp": ("up", "activation", "down"),
 }
 _REFUSED = {
     "context-parallel-size": "context parallelism is not simulated yet",
@@ -115,7 +117,6 @@ def _recomputed(
                 fix = f"choose some of {', '.join(_MODULES)}"
                 raise SpecError(f"{path}.recompute-modules", module, "it is not simulated", fix)
         found = {name: len(part) for module in asked for name in _MODULES[module]}
-        found.pop("gate", None) if not target.scenario.model.gated else None
         return recompute_of(found, target, notes)
     method = (words.get("recompute-method") or ("uniform",))[0]
     count = _number(words, "recompute-num-layers", 1, path)
@@ -127,7 +128,7 @@ def _recomputed(
 
 
 def megatron_words(sketch: Sketch, scenario: Scenario) -> tuple[str, ...]:
-    """The arguments that say the same, as far as Megatron-LM can.
+    """The arguments that say the same, as far as Megatron-LM can, whose ranks are numbered in order of hosts.
 
     Raises:
         SpecError: It cannot: pipelines or stages are unlike in more than the first and the last one's layers.
@@ -151,8 +152,10 @@ def megatron_words(sketch: Sketch, scenario: Scenario) -> tuple[str, ...]:
     for what, found in unlike:
         if len(found) > 1:
             _cannot(f"it has unlike {what}")
+    tp = tps.pop()
+    _check_order(sketch, tp, scenario)
     words = [
-        *("--tensor-model-parallel-size", str(tps.pop())),
+        *("--tensor-model-parallel-size", str(tp)),
         *("--pipeline-model-parallel-size", str(len(stages))),
         *("--num-layers", str(scenario.model.layers)),
         *_counts([len(range(max(s.layers.start, 1), min(s.layers.stop, scenario.model.layers + 1))) for s in stages]),
@@ -164,6 +167,22 @@ def megatron_words(sketch: Sketch, scenario: Scenario) -> tuple[str, ...]:
     if sketch.zero > 1:
         _cannot(f"zero {sketch.zero} is not among its arguments")
     return (*words, "--use-distributed-optimizer") if sketch.zero else tuple(words)
+
+
+def _check_order(sketch: Sketch, tp: int, scenario: Scenario) -> None:
+    """Refuse a plan whose stages would get other devices than it says, as ranks are numbered there."""
+    devices = [device.name for device in rank_devices(scenario.cluster)]
+    pp = len(sketch.pipelines[0].stages)
+    dp = sum(pipeline.count * pipeline.stages[0].width for pipeline in sketch.pipelines)
+    there = [Counter(devices[(stage * dp + r) * tp] for r in range(dp)) for stage in range(pp)]
+    ends = [devices[at * tp] == devices[(at + 1) * tp - 1] for at in range(pp * dp)]
+    here: list[Counter[str]] = [Counter() for _ in range(pp)]
+    for pipeline in sketch.pipelines:
+        for stage, own in zip(pipeline.stages, here, strict=True):
+            for copies in stage.copies:
+                own[copies.device] += copies.count * pipeline.count
+    if here != there or not all(ends):
+        _cannot("in rank order its stages would get other devices")
 
 
 def _cannot(problem: str) -> NoReturn:
