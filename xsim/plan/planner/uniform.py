@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from xsim.errors import SpecError
-from xsim.plan.contracts import Site
+from xsim.plan.contracts import PlannerSite
 from xsim.plan.layout import even_cuts
+from xsim.plan.memory import deployment_memory
+from xsim.plan.search.emit import nothing_fits
+from xsim.plan.search.grids import grids
+from xsim.plan.search.price import price
+from xsim.plan.search.stage_runs import Shortage
+from xsim.plan.search.tables import tables
+from xsim.plan.sketch import sketch_of
 from xsim.spec.checks import at_least
+from xsim.spec.cluster import rank_devices
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
-from xsim.spec.scenario import Scenario
+from xsim.spec.scenario import Scenario, check_deployment
 from xsim.units import parse_bytes
 
 __all__ = ["Uniform"]
+
+LARGEST_MICRO_BATCH = 8  # that is tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +43,8 @@ class Uniform:
         recompute: What the backward pass computes again in every layer: ``none``, ``selective`` (attention between its
             projections), ``full``, or the name of one operator.
         bucket: Largest gradient bucket, such as ``100 MB``; empty: one per data-parallel group.
+        search: Take the ``tp``, ``pp`` and ``micro_batch`` that fit and have the shortest iteration by its closed form;
+            none of the three is given then.
         zero, serial_sync, blocking_sends, tp_overlap: Of the deployment, as they are.
     """
 
@@ -42,6 +55,7 @@ class Uniform:
     sequence_parallel: bool = False
     recompute: str = "none"
     bucket: str = ""
+    search: bool = False
     zero: int = 0
     serial_sync: bool = False
     blocking_sends: bool = False
@@ -55,8 +69,12 @@ class Uniform:
         if self.zero not in range(4):
             raise SpecError("zero", self.zero, "there is no such stage of ZeRO", "choose 0, 1, 2 or 3")
         self._bucket_bytes()
+        self._check_search()
 
-    def plan(self, scenario: Scenario, site: Site) -> DeploymentPlan:
+    def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
+        return self._best(scenario, site) if self.search else self._grid(scenario)
+
+    def _grid(self, scenario: Scenario) -> DeploymentPlan:
         tp = self.tp or min(host.size for host in scenario.cluster.hosts)
         dp = self._replicas(scenario, tp)
         cuts = even_cuts(scenario.model.layers, self.pp * self.chunks)
@@ -78,6 +96,32 @@ class Uniform:
             blocking_sends=self.blocking_sends,
             tp_overlap=self.tp_overlap,
         )
+
+    def _check_search(self) -> None:
+        usual = {"tp": 0, "pp": 1, "chunks": 1, "micro_batch": 1}
+        for name, value in usual.items() if self.search else ():
+            if getattr(self, name) != value:
+                problem = "with search: true stages are not virtual" if name == "chunks" else "search: true finds it"
+                raise SpecError(name, getattr(self, name), problem, "leave it out, or write search: false")
+
+    def _best(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
+        """Of the grids that fit the one with the shortest iteration; of equals the one with the smallest degrees."""
+        shortage = Shortage()
+        timed = sorted(self._timed(scenario, site), key=lambda each: each[0])
+        for predicted_ps, deployment in timed:
+            verdict = deployment_memory(scenario, deployment, site.schedule.order)
+            if verdict.fits:
+                return replace(deployment, predicted_ps=predicted_ps)
+            shortage.note(rank_devices(scenario.cluster)[verdict.rank].name, verdict.shortfall_bytes)
+        raise nothing_fits("uniform", scenario, shortage)
+
+    def _timed(self, scenario: Scenario, site: PlannerSite) -> Iterator[tuple[int, DeploymentPlan]]:
+        priced = tables(scenario, site, sequence_parallel=self.sequence_parallel)
+        for grid in grids(scenario, 0, LARGEST_MICRO_BATCH):
+            if grid.stages(scenario):
+                found = replace(self, search=False, tp=grid.tp, pp=grid.pp, micro_batch=grid.samples)
+                deployment = check_deployment(found.plan(scenario, site), scenario)
+                yield price(sketch_of(deployment, scenario), priced).iteration_ps, deployment
 
     def _bucket_bytes(self) -> int | None:
         try:

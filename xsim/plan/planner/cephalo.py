@@ -1,0 +1,175 @@
+"""Cephalo: every device works on all layers, takes samples by its speed, and keeps states by its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from xsim.errors import SpecError
+from xsim.plan.contracts import PlannerSite
+from xsim.plan.load import Load, rank_memory
+from xsim.plan.memory import deployment_memory
+from xsim.plan.search.emit import nothing_fits
+from xsim.plan.search.grids import divisors
+from xsim.plan.search.stage_runs import Shortage
+from xsim.plan.search.tables import ModelTables, tables
+from xsim.spec.cluster import rank_devices
+from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
+from xsim.spec.scenario import Scenario, check_deployment
+from xsim.units import PS_PER_S
+
+__all__ = ["Cephalo"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cephalo:
+    """Sharded data parallelism with unequal batches and unequal shards (https://arxiv.org/abs/2411.01075 section 3).
+
+    No tensor or pipeline parallelism: ``zero: 3`` over all devices, gathered layer by layer. What a device takes of
+    each of the steps of an iteration, and what it keeps of weights, gradients and optimizer states, are chosen apart:
+    samples so that the slowest is as fast as can be and its activations fit; then states in proportion to the memory
+    that is left. Steps are as few as fit: each gathers all weights again. A device too slow for a sample idles. A step
+    takes the slowest device's work or the rings of weights and gradients, whichever is longer.
+
+    Attributes:
+        recompute: What the backward pass computes again in every layer, as in ``uniform``: ``none``, ``selective``,
+            ``full`` or the name of one operator.
+        steps: Into how many parts the batch is cut, whose gradients are added up; 0: as few as fit.
+    """
+
+    recompute: str = "none"
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.steps < 0:
+            raise SpecError("steps", self.steps, "a count is 0 or more", "write 0 to have it found")
+
+    def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
+        shortage, search = Shortage(), _Samples(scenario, site, tables(scenario, site), self.recompute)
+        if self.steps and scenario.batch % self.steps:
+            problem = f"it does not divide the batch of {scenario.batch}"
+            raise SpecError("planner.steps", self.steps, problem, "choose a divisor, or 0")
+        counts = (self.steps,) if self.steps else divisors(scenario.batch)
+        for deployment in filter(None, (search.deployment(count, shortage) for count in counts)):
+            verdict = deployment_memory(scenario, deployment, site.schedule.order)
+            if verdict.fits:
+                return deployment
+            shortage.note(rank_devices(scenario.cluster)[verdict.rank].name, verdict.shortfall_bytes)
+        raise nothing_fits("cephalo", scenario, shortage)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Samples:
+    """How many samples each device takes."""
+
+    scenario: Scenario
+    site: PlannerSite
+    tables: ModelTables
+    recompute: str
+    _passes: dict[tuple[str, int], int] = field(default_factory=dict)
+    _needs: dict[int, int] = field(default_factory=dict)
+
+    def deployment(self, steps: int, shortage: Shortage) -> DeploymentPlan | None:
+        """With the fastest slowest device; None if activations alone do not fit."""
+        devices = rank_devices(self.scenario.cluster)
+        samples = self._shared(self.scenario.batch // steps, shortage)
+        if samples is None:
+            return None
+        left = [d.memory_bytes - self.need_bytes(own) if own else 0 for d, own in zip(devices, samples, strict=True)]
+        groups = tuple(
+            DeviceGroup(ranks=(rank,), samples=own, state_shares=(max(room, 1) / 1e9,))
+            for rank, (own, room) in enumerate(zip(samples, left, strict=True))
+            if own
+        )
+        layers = range(1, self.scenario.model.layers + 1)
+        replica = Replica(
+            stages=(Stage(groups=groups, layers=(layers,), recompute=self._again()),),
+            micro_batch=sum(samples),
+            micro_batches=steps,
+        )
+        bucket = self.scenario.model.layer_parameters(1) * self.scenario.dtype_bytes
+        predicted = steps * max(self._slowest_ps(samples), self._exchange_ps([group.ranks[0] for group in groups]))
+        plan = DeploymentPlan(replicas=(replica,), name="cephalo", zero=3, bucket_bytes=bucket, predicted_ps=predicted)
+        return check_deployment(plan, self.scenario)
+
+    def _slowest_ps(self, samples: list[int]) -> int:
+        devices = rank_devices(self.scenario.cluster)
+        return max(self.pass_ps(device.name, own) for device, own in zip(devices, samples, strict=True))
+
+    def _exchange_ps(self, ranks: list[int]) -> int:
+        """Weights gathered twice and gradients scattered once, in rings at the rate of the slowest link on them."""
+        if len(ranks) == 1:
+            return 0
+        fabric, own = self.site.fabric, self.scenario
+        rate = min(fabric.path_bandwidth_bytes_per_s(a, b) for a, b in pairwise((*ranks, ranks[0])))
+        moved = own.model.parameters * (2 * own.dtype_bytes + own.gradient_dtype_bytes)
+        return round(moved * (len(ranks) - 1) / len(ranks) / rate * PS_PER_S)
+
+    def _shared(self, total: int, shortage: Shortage) -> list[int] | None:
+        """Samples of each rank that sum to ``total``, with the least time of the slowest, by bisection of it."""
+        kinds = self.tables.kinds
+        most = {kind.name: self._most(kind.name, total) for kind in kinds}
+        if sum(kind.count * most[kind.name] for kind in kinds) < total:
+            for kind in kinds:
+                own = most[kind.name] + 1
+                shortage.note(kind.name, max(1, self.need_bytes(own) - kind.device.memory_bytes))
+            return None
+        low, high = 0, max(self.pass_ps(name, own) for name, own in most.items() if own)
+        while low < high:
+            middle = (low + high) // 2
+            taken = sum(kind.count * self._within(kind.name, most[kind.name], middle) for kind in kinds)
+            low, high = (low, middle) if taken >= total else (middle + 1, high)
+        each = {kind.name: self._within(kind.name, most[kind.name], low) for kind in kinds}
+        samples = [each[device.name] for device in rank_devices(self.scenario.cluster)]
+        return self._trimmed(samples, sum(samples) - total)
+
+    def _trimmed(self, samples: list[int], excess: int) -> list[int]:
+        """Less of them, always of the one that takes longest; of equals the last."""
+        devices = rank_devices(self.scenario.cluster)
+        while excess:
+            slowest = max(range(len(samples)), key=lambda r: (self.pass_ps(devices[r].name, samples[r]), r))
+            samples[slowest] -= 1
+            excess -= 1
+        return samples
+
+    def _most(self, kind: str, total: int) -> int:
+        """Samples whose activations fit a device of ``kind``, at most ``total``."""
+        return _largest(total, lambda own: self.need_bytes(own) <= self.tables.capacity_bytes(kind))
+
+    def _within(self, kind: str, most: int, limit_ps: int) -> int:
+        return _largest(most, lambda own: self.pass_ps(kind, own) <= limit_ps)
+
+    def pass_ps(self, kind: str, samples: int) -> int:
+        """All layers forward and backward; 0 without samples."""
+        key = (kind, samples)
+        if key not in self._passes:
+            self._passes[key] = self._both_ps(kind, samples) if samples else 0
+        return self._passes[key]
+
+    def _both_ps(self, kind: str, samples: int) -> int:
+        again = frozenset(() if self.recompute == "none" else (self.recompute,))
+        forward, backward = self.tables.forward_ps(kind, 1, samples), self.tables.backward_ps(kind, 1, samples, again)
+        return int(forward.sum() + backward.sum())
+
+    def _again(self) -> tuple[Recompute, ...]:
+        layers = range(1, self.scenario.model.layers + 1)
+        return () if self.recompute == "none" else (Recompute(operator=self.recompute, layers=layers),)
+
+    def need_bytes(self, samples: int) -> int:
+        """All but weights, gradients and optimizer states."""
+        if samples not in self._needs:
+            layers = (range(self.scenario.model.layers + 2),)
+            load = Load(layers, samples, 1, (), False, self.site.schedule.order(0, 1, 1, 1), self._again())
+            need = rank_memory(self.scenario, load, 0)
+            self._needs[samples] = need.activation_bytes + need.workspace_bytes + self.scenario.framework_bytes
+        return self._needs[samples]
+
+
+def _largest(most: int, holds: Callable[[int], bool]) -> int:
+    """The largest of 0..``most`` for which it holds; it holds for all below, and for 0."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
