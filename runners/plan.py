@@ -144,10 +144,15 @@ def _worked_out(experiment: Experiment, *, simulate: bool) -> tuple[Planned, Res
     from xsim.families import build
 
     times: list[float] = []
+
+    def noted(begins: bool) -> None:
+        times.append(time.perf_counter())
+        network.plans(begins)
+
     if simulate:
         warm(experiment.network)
     with watching(experiment.network, experiment.iterations) as network:
-        found = planned(experiment, lambda _: times.append(time.perf_counter()), network.progress)
+        found = planned(experiment, noted, network.progress)
         network.begins(0)
         result = None
         if simulate and (found.memory.fits or experiment.memory == "report"):

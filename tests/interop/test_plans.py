@@ -242,6 +242,12 @@ def test_megatron_puts_stages_farthest_apart() -> None:
     assert [(e.operator, e.layers) for e in deployment.replicas[0].stages[1].recompute] == [("full", range(5, 8))]
     again = megatron_plan(" ".join(megatron_words(found.sketch, target().scenario)), target(), "args")
     assert again.sketch == found.sketch
+    modules = MEGATRON.replace("full \\", "selective \\").replace("--recompute-method block", "--recompute-modules mlp")
+    some = megatron_plan(modules.replace("--recompute-num-layers 3", "layernorm"), target(), "args")
+    assert [name for name, _ in some.sketch.pipelines[0].stages[0].recompute] == [
+        *("up", "activation", "down"),
+        *("attention_norm", "mlp_norm"),
+    ]
     turned = Sketch(tuple(replace(each, stages=_turned(each.stages)) for each in found.sketch.pipelines))
     with pytest.raises(SpecError, match=r"in rank order its stages would get other devices, and Megatron-LM has no "):
         megatron_words(turned, target().scenario)
@@ -290,6 +296,15 @@ def test_what_is_written_as_json_comes_back(case: tuple[Sketch, Scenario]) -> No
     with suppress(SpecError):  # no host has room for it, which check says of both
         place(short, scenario)
         assert read_plan(plan_json(short, scenario), Target(scenario), "plan").sketch == short
+
+
+def test_shares_of_states_are_written_too() -> None:
+    stage = SketchStage(
+        range(1, 9), (Copies("fast", 2, samples=3, state_shares=(1.0, 2.5)), Copies("slow", 1, samples=1))
+    )
+    sharded = Sketch((Pipeline((stage,), 4, 2),), zero=2)
+
+    assert read_plan(plan_json(sharded, target().scenario), target(), "plan").sketch == sharded
 
 
 READERS: Mapping[str, tuple[Callable[[str, Target, str], Imported], str]] = {

@@ -1,7 +1,8 @@
 """Plans as JSON, between tools: pipelines of stages of copies, each in kinds of devices and how many.
 
-``{model, layers, seq, gbs, name, source, predicted_s, zero, pipelines: [{count, mbs, micro_batches, stages: [{layers:
-[from, to], replicas: [{type, tp, count, samples, ranks}], recompute: {operator: layers}, sequence_parallel}]}]}``.
+``{model, layers, seq, gbs, name, source, predicted_s, zero, pipelines: [{count, mbs, micro_batches, stages: [...]}]}``,
+of which a stage is ``{layers: [from, to], replicas: [{type, tp, count, samples, ranks, state_shares}], recompute:
+{operator: layers}, sequence_parallel}``.
 Layers are counted from 0 and half-open; ``layers`` says of how many, so that it shows whether embedding and head are
 among them. ``mbs`` of a pipeline is its whole micro-batch, that of the plan what each copy takes.
 """
@@ -37,7 +38,7 @@ Node = Mapping[str, object]
 _FIX = "docs/planning.md has the keys"
 _PIPELINE = ("count", "mbs", "lbs", "micro_batches", "n_microbatches", "stages")
 _STAGE = ("layers", "replicas", "recompute", "sequence_parallel", "type", "tp", "dp", "devices", "ranks", "dg")
-_REPLICA = ("type", "tp", "count", "samples", "ranks")
+_REPLICA = ("type", "tp", "count", "samples", "ranks", "state_shares")
 _SHORT = {"as": "softmax", "ad": "attention_dropout", "qkv": "qkv", "sco": "scores"}  # as ETH's table 3 calls them
 
 
@@ -215,7 +216,17 @@ def _copies(node: Node, target: Target, path: str) -> Copies:
     flat = [whole(r, f"{path}.ranks", 0) for each in ranks for r in (each if isinstance(each, list) else [each])]
     own = tuple(tuple(flat[start : start + tp]) for start in range(0, len(flat), tp))
     samples = whole(node.get("samples", 0), f"{path}.samples", 0)
-    return Copies(kind_of(target, node.get("type"), f"{path}.type"), tp, count, samples, own)
+    kind = kind_of(target, node.get("type"), f"{path}.type")
+    return Copies(kind, tp, count, samples, own, _shares(node.get("state_shares"), f"{path}.state_shares"))
+
+
+def _shares(found: object, path: str) -> tuple[float, ...]:
+    if found is None:
+        return ()
+    numbers = [each for each in found if type(each) in (int, float)] if isinstance(found, list) else []
+    if not isinstance(found, list) or len(numbers) != len(found):
+        raise SpecError(path, found, "it is no list of numbers", _FIX)
+    return tuple(map(float, numbers))
 
 
 def _recomputed(found: object, held: int, path: str) -> dict[str, int]:

@@ -28,8 +28,8 @@ class Eth:
     what the paper leaves open.
 
     Attributes:
-        unit: Devices of one kind that are dealt to pipelines together; 0: a power of two that leaves about four units
-            to each kind.
+        unit: Devices of one kind that are dealt to pipelines together; 0: a power of two that leaves about 16 units
+            of all kinds, or one to each.
         stage_unit: Likewise to the stages of a pipeline; it divides ``unit``. 0: no more than a host has.
         cache: Keep the configuration of pipelines of the same devices (section 5.1).
         skip: Leave out groupings whose bound is below the best found (5.2); it needs ``cache``.
@@ -40,6 +40,8 @@ class Eth:
         orders: How many rows are drawn besides those by type and alternating.
         bound: Leave out sequences of stages that cannot be best even with divisible layers and ample memory; the paper
             has no such bound, and it changes no result.
+        starts: Sequences of stages and sizes of micro-batches from which a pipeline is balanced, those of the least
+            bound first; 0: all.
         adaptive: Share out ``budget`` by variance (6).
         budget: Configurations to look at for one sequence of stages and one size of micro-batches.
         stage_limit: Sequences of stages for a pipeline that are all tried; if there are more, only those of stages of
@@ -60,6 +62,7 @@ class Eth:
     dynamic: str = "orders"
     orders: int = 2
     bound: bool = True
+    starts: int = 300
     adaptive: bool = True
     budget: int = 100
     stage_limit: int = 3000
@@ -70,7 +73,7 @@ class Eth:
     evaluations: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("unit", "stage_unit", "orders", "rounds", "evaluations"):
+        for name in ("unit", "stage_unit", "orders", "starts", "rounds", "evaluations"):
             at_least(self, name, 0)
         for name in ("budget", "stage_limit"):
             at_least(self, name, 1)
@@ -93,6 +96,7 @@ class Eth:
             budget=self.budget,
             adaptive=self.adaptive,
             bound=self.bound,
+            starts=self.starts,
             most=self.evaluations,
             rounds=self.rounds,
             exact=self.exact,

@@ -119,6 +119,8 @@ class Columns:
                 while low < high:
                     middle = (low + high) // 2
                     low, high = (low, middle) if fits(middle) else (middle + 1, high)
+                if "full" in names and low == layers:
+                    whole, new = (), ["full"]  # it includes the others
                 if fits(low):
                     return layers * below_ps + low * (rung_ps - below_ps), (*whole, *((name, low) for name in new))
             below_ps, before = rung_ps, names

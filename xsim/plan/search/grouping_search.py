@@ -107,6 +107,7 @@ class GroupingSearch(Generic[C, P]):
     found: Searched[P] = field(default_factory=Searched)
     _known: dict[Composition, C] = field(default_factory=dict)
     _throughput: dict[Composition, float] = field(default_factory=dict)
+    _ceilings: dict[Composition, float] = field(default_factory=dict)
 
     def run(self) -> Searched[P]:
         """The best that is found; without a plan if nothing can train."""
@@ -165,6 +166,17 @@ class GroupingSearch(Generic[C, P]):
             self._throughput[pipeline] = self.pipelines.throughput(found)
         return found
 
+    def _ceiling(self, pipeline: Composition) -> float:
+        """The throughput of a pipeline that may leave some type idle, which its weakest devices can be better for."""
+        if pipeline not in self._ceilings:
+            kinds = [kind for kind, count in enumerate(pipeline) if count]
+            without = [tuple(0 if k == kind else n for k, n in enumerate(pipeline)) for kind in kinds]
+            for each in without if len(kinds) > 1 else ():
+                self._configured(each)
+            others = (self._ceiling(each) for each in without if len(kinds) > 1)
+            self._ceilings[pipeline] = max((self._throughput[pipeline], *others))
+        return self._ceilings[pipeline]
+
     def _hopeless(self, grouping: Grouping) -> bool:
         """Whether bounds on the throughputs of its pipelines sum to less than the best plan has."""
         if self.found.plan is None:
@@ -177,7 +189,8 @@ class GroupingSearch(Generic[C, P]):
         if pipeline in self._throughput:
             return self._throughput[pipeline]
         memory, flops = self.pipelines.memory_bytes, self.pipelines.speeds
-        bounds = [rate for other, rate in self._throughput.items() if dominates(other, pipeline, memory, flops)]
+        stronger = [other for other in self._throughput if dominates(other, pipeline, memory, flops)]
+        bounds = [self._ceiling(other) for other in stronger]
         if self.shortcuts.alpha:
             bounds.extend(self._scaled(pipeline))
         return min(bounds, default=float("inf"))
@@ -191,7 +204,7 @@ class GroupingSearch(Generic[C, P]):
             for each in (self.pipelines.speeds, self.pipelines.memory_bytes):
                 own, other = (sum(n * v for n, v in zip(c, each, strict=True)) for c in (pipeline, near))
                 ratio *= own / other
-            yield self._throughput[near] * ratio * self.shortcuts.alpha
+            yield self._ceiling(near) * ratio * self.shortcuts.alpha
 
     def _put_together(self) -> Iterator[Grouping]:
         """Groupings with large sums of throughputs, each once, of few pipelines first."""
