@@ -45,6 +45,7 @@ INPUT_KEYS = (
     "optimizer",
     "attention",
     "loss",
+    "context_parallel",
     "gradient_dtype",
     "launch",
     "framework",
@@ -83,6 +84,7 @@ class Inputs:
     optimizer: str
     attention: str
     loss: str
+    context_parallel: str
     gradient_dtype: str | None
     launch_ps: int
     framework_bytes: int
@@ -110,6 +112,7 @@ class Inputs:
             optimizer=cast(Any, self.optimizer),
             attention=cast(Any, self.attention),
             loss=cast(Any, self.loss),
+            context_parallel=cast(Any, self.context_parallel),
             gradient_dtype=cast(Any, self.gradient_dtype),
             launch_ps=self.launch_ps,
             framework_bytes=self.framework_bytes,
@@ -143,6 +146,7 @@ def read(config: Mapping[str, object]) -> Inputs:
         optimizer=str(config["optimizer"]),
         attention=str(config.get("attention", "flash")),
         loss=str(config.get("loss", "fused")),
+        context_parallel=str(config.get("context_parallel", "ring")),
         gradient_dtype=None if config.get("gradient_dtype") is None else str(config["gradient_dtype"]),
         launch_ps=_launch(config.get("launch", "0 us")),
         framework_bytes=_quantity(parse_bytes, "framework", config.get("framework", "0 GB")),
@@ -172,8 +176,8 @@ def canonical(inputs: Inputs) -> str:
 
 def _plain_choices(inputs: Inputs) -> dict[str, object]:
     members = {family: {"name": name} | plain_options(member) for family, (name, member) in inputs.members.items()}
-    choices = ("precision", "optimizer", "attention", "loss", "gradient_dtype", "fragmentation", "contention")
-    names = ("batch", *choices, "seed", "memory", "verify")
+    choices = ("precision", "optimizer", "attention", "loss", "context_parallel", "gradient_dtype")
+    names = ("batch", *choices, "fragmentation", "contention", "seed", "memory", "verify")
     faults = {"faults": plain_faults(inputs.faults)} if inputs.faults else {}
     added: dict[str, object] = {
         "launch": format_time(inputs.launch_ps),

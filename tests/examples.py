@@ -208,7 +208,8 @@ def _stages(draw: st.DrawFn, ranks: Iterator[int], layers: tuple[range, ...], mi
     own = tuple(next(ranks) for _ in range(draw(st.integers(1, 3))))
     unequal = ((1.0,), (1.0, 2.0), (1.0, 1.01, 0.99))[len(own) - 1]  # each rank has a head of three
     shares = draw(st.sampled_from(((), unequal)))
-    groups: tuple[DeviceGroup, ...] = (DeviceGroup(ranks=own, samples=micro_batch, tp_shares=shares),)
+    cp = draw(st.sampled_from((1, 2))) if len(own) == 2 and not shares else 1
+    groups: tuple[DeviceGroup, ...] = (DeviceGroup(ranks=own, samples=micro_batch, cp=cp, tp_shares=shares),)
     if micro_batch > 1 and len(own) > 1 and draw(st.booleans()):
         groups = (DeviceGroup(ranks=own[:1], samples=1), DeviceGroup(ranks=own[1:], samples=micro_batch - 1))
     return Stage(groups=groups, layers=layers, sequence_parallel=draw(st.booleans()))

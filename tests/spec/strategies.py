@@ -181,6 +181,7 @@ def _groups(draw: st.DrawFn, micro_batch: int, free: Iterator[int]) -> tuple[Dev
             draw(st.just(()) | st.lists(st.floats(0.1, 10), min_size=parts, max_size=parts).map(tuple))
             for parts in (tp, tp * cp)
         )
+        shares = shares if cp == 1 else ()
         ranks = tuple(next(free) for _ in range(tp * cp))
         groups.append(DeviceGroup(ranks=ranks, samples=share, cp=cp, tp_shares=shares, state_shares=kept))
     return tuple(groups)

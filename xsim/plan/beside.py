@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from xsim.plan.comm import CollectiveKind
-from xsim.plan.operator import Exchange
+from xsim.plan.comm import Collective, CollectiveKind
+from xsim.plan.operator import Exchange, ShardedOperator
 from xsim.plan.workload import Compute
 
-__all__ = ["PassExchange", "side_by_side", "slowed", "without"]
+__all__ = ["PassExchange", "exchanging", "side_by_side", "slowed", "without"]
 
 LEAST_LEFT = 0.1  # of a measured layer that is left for its operators, whatever its collectives take
 
@@ -25,12 +25,44 @@ class PassExchange:
 
     Attributes:
         collective: What it is in that pass.
-        beside: The product that runs side by side with it.
+        cuts: Of each set of ranks that talk among themselves, as in ``Exchange``.
+        beside: What runs side by side with it.
     """
 
     exchange: Exchange
     collective: CollectiveKind
+    cuts: tuple[tuple[int, ...], ...]
     beside: Compute | None = None
+
+    def collectives(self, ranks: Sequence[int]) -> tuple[Collective, ...]:
+        """Those of a group of ``ranks``, all at once."""
+        sets, size, tensor = len(self.cuts), len(self.cuts[0]) - 1, self.exchange.over == "tensor"
+        kind = self.collective
+        return tuple(
+            Collective(
+                kind,
+                tuple(ranks[number * size : (number + 1) * size] if tensor else ranks[number::sets]),
+                range(cuts[-1]),
+                cuts=None if kind == "all_reduce" else cuts,
+            )
+            for number, cuts in enumerate(self.cuts)
+        )
+
+
+def exchanging(across: Sequence[ShardedOperator | Exchange], cp: int, kind: str) -> PassExchange | None:
+    """What one exchange of each tensor rank, or that beside an operator of each, is in an action."""
+    each = [part if isinstance(part, Exchange) else part.beside for part in across]
+    found = [exchange for exchange in each if exchange is not None]
+    collective = _exchanged(found[0], kind) if found else None
+    if collective is None:
+        return None
+    cuts = [exchange.cuts if kind == "F" else exchange.back_cuts or exchange.cuts for exchange in found]
+    return PassExchange(found[0], collective, (cuts[0],) * cp if found[0].over == "tensor" else tuple(cuts))
+
+
+def _exchanged(exchange: Exchange, kind: str) -> CollectiveKind | None:
+    """The collective of ``exchange`` in an action; gradients of the weights need none."""
+    return {"F": exchange.forward, "W": None}.get(kind, exchange.backward)
 
 
 def side_by_side(parts: Iterable[tuple[Compute | PassExchange, bool]]) -> Iterator[Compute | PassExchange]:
@@ -50,6 +82,7 @@ def side_by_side(parts: Iterable[tuple[Compute | PassExchange, bool]]) -> Iterat
             held_product
             and isinstance(held, Compute)
             and isinstance(part, PassExchange)
+            and part.exchange.over == "tensor"
             and part.collective != "all_gather"
         ):
             held, held_product = replace(part, beside=held), False

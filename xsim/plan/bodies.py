@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.beside import PassExchange, side_by_side, slowed, without
-from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
+from xsim.plan.beside import PassExchange, exchanging, side_by_side, slowed, without
+from xsim.plan.comm import Collective, CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Holding, Site
 from xsim.plan.dispatch import host_waits_ps, kernels
 from xsim.plan.judge import verify_collective
@@ -32,13 +32,19 @@ class _GroupShape:
     """A device group as far as the time of a layer depends on it.
 
     Attributes:
-        devices: Per tensor rank, the lowest rank of the cluster that has an equal device.
+        devices: Per rank, the lowest rank of the cluster that has an equal device.
     """
 
     devices: tuple[int, ...]
+    cp: int
     shares: tuple[float, ...]
     samples: int
     sequence_parallel: bool
+
+    @property
+    def tp(self) -> int:
+        """Tensor ranks of each context rank."""
+        return len(self.devices) // self.cp
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +81,9 @@ class Bodies:
     overlap: bool = False
     _layers: dict[tuple[_GroupShape, _Layer, str], tuple[Compute | PassExchange, ...]] = field(default_factory=dict)
     _holding: dict[tuple[_GroupShape, _Layer, str], bool] = field(default_factory=dict)
-    _graphs: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], TransferGraph] = field(default_factory=dict)
+    _graphs: dict[tuple[Collective, ...], TransferGraph] = field(default_factory=dict)
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
-    _alone: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], int] = field(default_factory=dict)
+    _alone: dict[tuple[Collective, ...], int] = field(default_factory=dict)
     _first: list[int] = field(default_factory=list)
     _operators: dict[tuple[_GroupShape, int, int, int], _Parts] = field(default_factory=dict)
 
@@ -104,13 +110,13 @@ class Bodies:
         if not self._first:
             self._first.extend(_first_equal(self.devices))
         devices = tuple(self._first[rank] for rank in group.ranks)
-        shape = _GroupShape(devices, group.tp_shares, group.samples, stage.sequence_parallel)
+        shape = _GroupShape(devices, group.cp, group.tp_shares, group.samples, stage.sequence_parallel)
         ordered = layers if kind == "F" else layers[::-1]
         alike = self._alike(shape, stage, ordered)
         action = Action(kind, 0)
         waiting = tuple(ready.get(layer, ()) if action.completes else () for layer in ordered)
         fetching = tuple(needed.get((action.carries, layer), ()) for layer in ordered)
-        key = (shape, group.ranks if group.tp > 1 else (), alike, kind, waiting, fetching)
+        key = (shape, group.ranks if len(group.ranks) > 1 else (), alike, kind, waiting, fetching)
         if key not in self._bodies:
             steps = {layer: self._steps(shape, group.ranks, layer, kind) for layer in dict.fromkeys(alike)}
             parts = zip(fetching, alike, self._host_waits(shape, group.ranks, alike, kind), waiting, strict=True)
@@ -139,10 +145,10 @@ class Bodies:
     def _launches(self, shape: _GroupShape, layer: _Layer, kind: str) -> int:
         """How many kernels and collectives an action launches in a layer."""
         parts = self._parts(shape, layer.number, 0)
-        done = ((parts[position], what) for position, what in _script(parts, layer.again, kind))
-        return sum(
-            _exchanged(part, what) is not None if isinstance(part, Exchange) else kernels(part, _PASSES[what])
-            for part, what in done
+        done = [(parts[position], what) for position, what in _script(parts, layer.again, kind)]
+        collectives = sum(exchanging([part], shape.cp, what) is not None for part, what in done)
+        return collectives + sum(
+            kernels(part, _PASSES[what]) for part, what in done if isinstance(part, ShardedOperator)
         )
 
     def _part_ps(self, part: Compute | PassExchange, ranks: tuple[int, ...]) -> int:
@@ -154,10 +160,10 @@ class Bodies:
 
     def _alone_ps(self, part: PassExchange, ranks: tuple[int, ...]) -> int:
         """What its collective takes with the wires to itself."""
-        key = (ranks, part.collective, part.exchange.cuts)
-        if key not in self._alone:
-            self._alone[key] = self.site.price(CommPlan((_collective(part, ranks),)), self.scenario.dtype_bytes)
-        return self._alone[key]
+        steps = part.collectives(ranks)
+        if steps not in self._alone:
+            self._alone[steps] = self.site.price(CommPlan(steps), self.scenario.dtype_bytes)
+        return self._alone[steps]
 
     def _beside(self, part: PassExchange, ranks: tuple[int, ...]) -> Compute | None:
         """What runs beside its collective, on the processors that this leaves."""
@@ -180,7 +186,7 @@ class Bodies:
         """
         scenario, devices = self.scenario, self.devices
         held = scenario.model.held_parameters(i for part in stage.layers for i in part)
-        parts = [stop - start for start, stop in pairwise(share_cuts(held, group.tp, group.tp_shares))]
+        parts = [stop - start for start, stop in pairwise(share_cuts(held, group.tp, group.tp_shares))] * group.cp
         own = [kept[rank].parameters for rank in group.ranks] if kept else parts
         place = Place(
             layers=tuple(layer_kind(scenario.model, layer) for span in stage.layers for layer in span),
@@ -240,31 +246,41 @@ class Bodies:
 
         Each with whether it is a product with weights.
         """
-        devices = self.devices
-        per_rank = [self._parts(shape, layer.number, index) for index in range(len(shape.devices))]
+        per_rank = [self._parts(shape, layer.number, index) for index in range(shape.tp)]
         for position, done in _script(per_rank[0], layer.again, kind):
-            part = per_rank[0][position]
+            across = [parts[position] for parts in per_rank]
+            part = across[0]
             if isinstance(part, Exchange):
-                collective = _exchanged(part, done)
-                if collective:
-                    yield PassExchange(part, collective), False
-            else:
-                operators = (own for parts in per_rank if isinstance(own := parts[position], ShardedOperator))
-                times = tuple(self._time_ps(devices[d], o, done) for d, o in zip(shape.devices, operators, strict=True))
-                if any(times):
-                    yield Compute(part.kind, times), part.bound == "matmul" and part.weight_gradient is not None
+                if found := exchanging(across, shape.cp, done):
+                    yield found, False
+                continue
+            times = self._times_ps(shape, across, done)
+            work = Compute(part.kind, times) if any(times) else None
+            if found := exchanging(across, shape.cp, done):
+                yield replace(found, beside=work), False
+            elif work:
+                yield work, part.bound == "matmul" and part.weight_gradient is not None
+
+    def _times_ps(self, shape: _GroupShape, across: Sequence[ShardedOperator | Exchange], kind: str) -> tuple[int, ...]:
+        """Of an operator that is given of each tensor rank, on each rank."""
+        operators = [part for part in across if isinstance(part, ShardedOperator)] * shape.cp
+        return tuple(
+            self._time_ps(self.devices[device], operator, kind)
+            for device, operator in zip(shape.devices, operators, strict=True)
+        )
 
     def _parts(self, shape: _GroupShape, layer: int, index: int) -> _Parts:
-        key = (replace(shape, devices=()), len(shape.devices), layer, index)  # they do not depend on the devices
+        key = (replace(shape, devices=()), shape.tp, layer, index)  # they do not depend on the devices
         if key not in self._operators:
             self._operators[key] = layer_operators(
                 self.scenario,
                 layer,
                 samples=shape.samples,
-                tp=len(shape.devices),
+                tp=shape.tp,
                 index=index,
                 sequence_parallel=shape.sequence_parallel,
                 shares=shape.shares,
+                cp=shape.cp,
             )
         return self._operators[key]
 
@@ -272,26 +288,23 @@ class Bodies:
         return sum(paced_ps(self.compute, device, operator, pass_) for pass_ in _PASSES[kind])
 
     def _collect(self, exchanged: PassExchange, ranks: tuple[int, ...]) -> Collect:
-        exchange, kind = exchanged.exchange, exchanged.collective
-        key = (ranks, kind, exchange.cuts)
-        if key not in self._graphs:
-            collective = _collective(exchanged, ranks)
-            self._graphs[key] = lower_plan(
-                CommPlan((collective,)),
-                [ranks],
-                lambda step: self.collective.expand(step, self.site),
-                self.scenario.dtype_bytes,
-            )
-            if self.verify:
-                verify_collective(self._graphs[key], collective, self.scenario.dtype_bytes)
-        return Collect(exchange.kind, self._graphs[key], self._beside(exchanged, ranks))
+        steps = exchanged.collectives(ranks)
+        if steps not in self._graphs:
+            self._graphs[steps] = self._lowered(steps, ranks)
+            for step in steps if self.verify else ():
+                verify_collective(self._lowered((step,), step.ranks), step, self.scenario.dtype_bytes)
+        return Collect(exchanged.exchange.kind, self._graphs[steps], self._beside(exchanged, ranks))
+
+    def _lowered(self, steps: tuple[Collective, ...], ranks: tuple[int, ...]) -> TransferGraph:
+        plan, size = CommPlan(steps), self.scenario.dtype_bytes
+        return lower_plan(plan, [ranks], lambda step: self.collective.expand(step, self.site), size)
 
 
 def _shares(group: DeviceGroup) -> Sequence[float]:
     """Of each rank, as ``Place`` has it."""
     if not group.tp_shares:
-        return (1.0,) * group.tp
-    return tuple(share * group.tp / sum(group.tp_shares) for share in group.tp_shares)
+        return (1.0,) * len(group.ranks)
+    return tuple(share * group.tp / sum(group.tp_shares) for share in group.tp_shares) * group.cp
 
 
 _PASSES: Mapping[str, tuple[Pass, ...]] = {
@@ -309,16 +322,6 @@ def _script(parts: Sequence[ShardedOperator | Exchange], again: frozenset[str], 
     for position in positions if kind == "F" else reversed(positions):
         yield from ((earlier, "F") for earlier in before.get(position, ()))
         yield position, kind
-
-
-def _collective(exchanged: PassExchange, ranks: tuple[int, ...]) -> Collective:
-    cuts, kind = exchanged.exchange.cuts, exchanged.collective
-    return Collective(kind, ranks, range(cuts[-1]), cuts=None if kind == "all_reduce" else cuts)
-
-
-def _exchanged(exchange: Exchange, kind: str) -> CollectiveKind | None:
-    """The collective of ``exchange`` in an action; gradients of the weights need none."""
-    return {"F": exchange.forward, "W": None}.get(kind, exchange.backward)
 
 
 def _merged(parts: Iterable[Compute | PassExchange]) -> Iterator[Compute | PassExchange]:

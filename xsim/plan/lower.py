@@ -13,6 +13,7 @@ from xsim.errors import PlanError
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.bodies import Bodies
 from xsim.plan.bound import Bounds
+from xsim.plan.boundary import Side, boundary_layouts
 from xsim.plan.comm import CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Reshard, Schedule, Site
 from xsim.plan.gradients import Bucket, backward_order, bucket_elements, gradient_buckets, gradient_layout
@@ -26,12 +27,12 @@ from xsim.plan.zero import Kept, kept_states, state_shares
 from xsim.spec.cluster import DeviceSpec, rank_devices
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage
 from xsim.spec.scenario import Scenario
-from xsim.spec.shares import share_cuts
 
 __all__ = ["Lowered", "lower", "lower_comm"]
 
 Complete = dict[int, tuple[Ready, ...]]
 Needed = dict[tuple[str, int], tuple[Fetch, ...]]
+Parties = Sequence[Sequence[int]]  # ranks that take part together
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,26 +140,28 @@ class _Wires:
         proven = self._proven("move", plan, (source.ranks + target.ranks,), between, verify_move, source, target)
         return *proven, self.bounds.move_ps(source, target)
 
-    def reduce(self, layouts: Sequence[Layout]) -> tuple[TransferGraph, str, int]:
+    def reduce(self, layouts: Sequence[Layout], parties: Parties) -> tuple[TransferGraph, str, int]:
         plan = self.reshard.reduce(layouts, self.site)
-        proven = self._proven("reduce", plan, _parties(layouts), layouts, verify_reduce, layouts)
+        proven = self._proven("reduce", plan, parties, layouts, verify_reduce, layouts)
         return *proven, self.bounds.reduce_ps(layouts)
 
-    def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout) -> tuple[TransferGraph, str, int]:
-        plan, parties = self.reshard.reduce_scatter(layouts, shards, self.site), _parties(layouts)
+    def reduce_scatter(
+        self, layouts: Sequence[Layout], shards: Layout, parties: Parties
+    ) -> tuple[TransferGraph, str, int]:
+        plan = self.reshard.reduce_scatter(layouts, shards, self.site)
         proven = self._proven("reduce_scatter", plan, parties, layouts, verify_reduce_scatter, layouts, shards)
         return *proven, self.bounds.reduce_scatter_ps(layouts, shards)
 
-    def gather(self, shards: Layout, layouts: Sequence[Layout]) -> tuple[TransferGraph, str, int]:
+    def gather(self, shards: Layout, layouts: Sequence[Layout], parties: Parties) -> tuple[TransferGraph, str, int]:
         plan = self.reshard.gather(shards, layouts, self.site)
-        proven = self._proven("gather", plan, _parties(layouts), layouts, verify_gather, shards, layouts)
+        proven = self._proven("gather", plan, parties, layouts, verify_gather, shards, layouts)
         return *proven, self.bounds.gather_ps(shards, layouts)
 
     def _proven(
         self,
         method: str,
         plan: CommPlan,
-        parties: Sequence[Sequence[int]],
+        parties: Parties,
         between: Sequence[Layout],
         verify: Callable[..., None],
         *layouts: object,
@@ -170,10 +173,6 @@ class _Wires:
                 verify(plan, *layouts)
                 verify(graph, *layouts, self.site.element_bytes)
         return graph, plan.strategy
-
-
-def _parties(layouts: Sequence[Layout]) -> list[tuple[int, ...]]:
-    return [layout.ranks for layout in layouts]
 
 
 @contextmanager
@@ -225,8 +224,14 @@ def _syncs(
     Args:
         wires, sums: Of parameters, and of their gradients.
     """
-    owners = [program for program, place in enumerate(places) for _ in place.spec.layers]
-    holders = [Holder(place.devices.ranks, layers) for place in places for layers in place.spec.layers]
+    owned = [
+        (program, part, layers)
+        for program, place in enumerate(places)
+        for part in place.devices.contexts()
+        for layers in place.spec.layers
+    ]
+    owners = [program for program, _, _ in owned]
+    holders = [Holder(part.ranks, layers) for _, part, layers in owned]
     wide, own = sums.site.element_bytes, wires.site.element_bytes
     buckets = gradient_buckets(wires.scenario.model, holders, bucket_elements(plan, wide))
     if plan.serial_sync:
@@ -238,27 +243,30 @@ def _syncs(
     after: list[Sync] = []
     ready: list[defaultdict[int, tuple[Ready, ...]]] = [defaultdict(tuple) for _ in places]
     for number, bucket in enumerate(buckets):
-        programs = tuple(owners[i] for i in bucket.members)
-        layouts = [gradient_layout(places[program].devices, bucket) for program in programs]
+        layouts = [gradient_layout(owned[i][1], bucket) for i in bucket.members]
+        parties: defaultdict[int, list[int]] = defaultdict(list)
+        for i in bucket.members:
+            parties[owners[i]] += owned[i][1].ranks
+        programs, ranks = tuple(parties), tuple(parties.values())
         what = (programs, bucket.kind, bucket.layers)
         if plan.zero:
             shards = shard_layout(layouts, shares)
-            before.append(Sync(*what, bucket.size * wide, *sums.reduce_scatter(layouts, shards), does="scatter"))
-            back = (*what, bucket.size * own, *wires.gather(shards, layouts))
+            before.append(Sync(*what, bucket.size * wide, *sums.reduce_scatter(layouts, shards, ranks), does="scatter"))
+            back = (*what, bucket.size * own, *wires.gather(shards, layouts, ranks))
             if plan.zero >= 3:
                 after += [Sync(*back, does="fetch") for _ in _passes(bucket)]
             else:
                 after.append(Sync(*back, does="gather"))
         else:
-            before.append(Sync(*what, bucket.size * wide, *sums.reduce(layouts)))
-        for program, layer in zip(programs, bucket.after, strict=True):
+            before.append(Sync(*what, bucket.size * wide, *sums.reduce(layouts, ranks)))
+        for program, layer in dict.fromkeys(zip((owners[i] for i in bucket.members), bucket.after, strict=True)):
             ready[program][layer] += (Ready(number, every),)
     needed: list[defaultdict[tuple[str, int], tuple[Fetch, ...]]] = [defaultdict(tuple) for _ in places]
     if plan.zero >= 3:
         needing = [(bucket.members, way, layer) for bucket in buckets for way, layer in _passes(bucket)]
         for number, (members, way, layer) in enumerate(needing, start=len(before) * times):
-            for i in members:
-                needed[owners[i]][way, layer] += (Fetch(number, len(needing)),)
+            for program in dict.fromkeys(owners[i] for i in members):
+                needed[program][way, layer] += (Fetch(number, len(needing)),)
     whole = (*before * times, *after * (times if plan.zero >= 3 else 1))
     return whole, [dict(own) for own in ready], [dict(own) for own in needed]
 
@@ -283,21 +291,12 @@ def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Ite
                     shared = _overlap(places[source].samples, places[target].samples)
                     if not shared or source == target:
                         continue
-                    sent = _activation(places[source], shared, wires.scenario)
-                    wanted = _activation(places[target], shared, wires.scenario)
-                    yield Move(source, target, "F", chunk, next_chunk, *wires.move(sent, wanted))
-                    yield Move(target, source, "B", next_chunk, chunk, *wires.move(wanted, sent))
+                    ends = [Side(at.devices, at.spec.sequence_parallel) for at in (places[source], places[target])]
+                    sides = boundary_layouts(ends[0], ends[1], len(shared), wires.scenario.model)
+                    for sent, wanted in sides:
+                        yield Move(source, target, "F", chunk, next_chunk, *wires.move(sent, wanted))
+                        yield Move(target, source, "B", next_chunk, chunk, *wires.move(wanted, sent))
 
 
 def _overlap(a: range, b: range) -> range:
     return range(max(a.start, b.start), min(a.stop, b.stop))
-
-
-def _activation(place: _Place, shared: range, scenario: Scenario) -> Layout:
-    """How a group holds the activations of ``shared`` samples: cut over the sequence, or each rank all of them."""
-    model, ranks = scenario.model, place.devices.ranks
-    row = len(shared) * model.hidden  # the sequence is the outermost axis
-    if place.spec.sequence_parallel:
-        cuts = share_cuts(model.seq_len, place.devices.tp, place.devices.tp_shares)
-        return Layout(ranks, tuple(cut * row for cut in cuts))
-    return Layout.even(ranks, model.seq_len * row, replicated=True)

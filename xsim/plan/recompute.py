@@ -88,7 +88,12 @@ def runs(parts: Sequence[Part], again: Collection[str]) -> Iterator[Run]:
 def _run(parts: Sequence[Part], first: int, last: int, reader: int) -> Run:
     closing = parts[last]
     name = closing.name if isinstance(closing, ShardedOperator) and closing.bound in ("matmul", "attention") else ""
-    return Run(range(first, last + 1), last if name else reader, name)
+    if name:
+        return Run(range(first, last + 1), last, name)
+    stop = last + 1
+    while stop < reader and isinstance(part := parts[stop], Exchange) and part.over == "context":
+        stop += 1  # the reader's input has come through it
+    return Run(range(first, stop), reader, "")
 
 
 def kept_tensors(parts: Sequence[Part], again: Collection[str] = ()) -> tuple[Tensor, ...]:

@@ -22,6 +22,7 @@ class Shard:
     """Rank ``index`` of ``tp`` tensor ranks, which cut by ``shares``, at work on ``samples`` sequences of ``model``.
 
     Attributes:
+        cp: Context ranks, of which it is any: they have equal parts of each sequence.
         gradient_bytes: Of one element of a weight's gradient; 0: as wide as the weight.
     """
 
@@ -33,6 +34,7 @@ class Shard:
     sequence_parallel: bool
     shares: tuple[float, ...] = ()
     gradient_bytes: int = 0
+    cp: int = 1
 
     @property
     def dtype_bytes(self) -> int:
@@ -41,15 +43,20 @@ class Shard:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the micro-batch."""
-        return self.samples * self.model.seq_len
+        """Tokens of the micro-batch, of its context rank."""
+        return self.samples * self.seq_len
+
+    @property
+    def seq_len(self) -> int:
+        """Tokens of one sequence that its context rank has."""
+        return self.model.seq_len // self.cp
 
     @property
     def own_tokens(self) -> int:
         """Tokens whose activations it holds between operators."""
         if not self.sequence_parallel:
             return self.tokens
-        return self.samples * self.part(self.model.seq_len)
+        return self.samples * self.part(self.seq_len)
 
     @property
     def own(self) -> int:
@@ -154,5 +161,5 @@ class Shard:
             return ()
         forward, backward = sequence if self.sequence_parallel else replicated
         row = self.samples * self.model.hidden
-        cuts = tuple(cut * row for cut in self.cuts(self.model.seq_len))
+        cuts = tuple(cut * row for cut in self.cuts(self.seq_len))
         return (Exchange(kind=kind, forward=forward, backward=backward, cuts=cuts),)

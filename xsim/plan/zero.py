@@ -53,7 +53,13 @@ def kept_states(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Mappi
         order: A schedule's order of actions: in a bidirectional one a stage holds the layers of the mirrored one too.
     """
     stages = [stage for _, _, stage, _ in scheduled(plan, order)]
-    groups = [(group, layers) for stage in stages for group in stage.groups for layers in stage.layers]
+    groups = [
+        (part, layers)
+        for stage in stages
+        for group in stage.groups
+        for part in group.contexts()
+        for layers in stage.layers
+    ]
     holders = [Holder(group.ranks, layers) for group, layers in groups]
     shard = {rank: 0 for group, _ in groups for rank in group.ranks}
     shares = state_shares(plan)
@@ -72,7 +78,7 @@ def kept_states(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Mappi
     found: dict[int, Kept] = {}
     for stage in stages:
         held = scenario.model.held_parameters(layer for part in stage.layers for layer in part)
-        for group in stage.groups:
+        for group in (part for whole in stage.groups for part in whole.contexts()):
             own, alone = (
                 [stop - start for start, stop in pairwise(share_cuts(size, group.tp, group.tp_shares))]
                 for size in (held, held - shared[group.ranks])

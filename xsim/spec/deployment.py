@@ -24,9 +24,11 @@ class DeviceGroup:
     """Devices that cut the same layers among them.
 
     Attributes:
-        ranks: Global ranks in tensor order; their count over ``cp`` is the TP degree.
+        ranks: Global ranks, those of each context rank in tensor order; their count over ``cp`` is the TP degree.
         samples: How many samples of each micro-batch of the stage it takes.
-        cp: Context-parallel degree.
+        cp: Context-parallel degree: each context rank has two of ``2 cp`` chunks of every sequence, number i and
+            number ``2 cp - 1 - i``, so that all have as much to do where later tokens attend to more (as Megatron-LM
+            deals them out), and a copy of the weights.
         tp_shares: What each rank takes of all that the group cuts, in proportion (Xsim paper section 2.1): of heads,
             of the width of the MLP, of the vocabulary, and of the sequence. Empty: as even as can be.
         state_shares: With ``zero``, what each rank keeps of what data-parallel ranks share out, in proportion to those
@@ -57,11 +59,23 @@ class DeviceGroup:
             if any(not 0 < share < LARGEST_SHARE for share in shares):
                 problem = f"a share is more than 0 and less than {LARGEST_SHARE:.0e}"
                 raise SpecError(name, list(shares), problem, "write such as [2, 2, 1]")
+        if self.cp > 1 and len(set(self.tp_shares)) > 1:
+            problem = f"unequal parts are not cut over {self.cp} context ranks as well"
+            raise SpecError("tp_shares", list(self.tp_shares), problem, "leave it out, or write cp: 1")
 
     @property
     def tp(self) -> int:
         """Tensor-parallel degree."""
         return len(self.ranks) // self.cp
+
+    def contexts(self) -> tuple[DeviceGroup, ...]:
+        """The tensor ranks of each context rank: groups that hold the same weights."""
+        if self.cp == 1:
+            return (self,)
+        parts = [slice(start, start + self.tp) for start in range(0, len(self.ranks), self.tp)]
+        return tuple(
+            replace(self, ranks=self.ranks[part], cp=1, state_shares=self.state_shares[part]) for part in parts
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

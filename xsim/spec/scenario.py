@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from xsim.errors import SpecError
@@ -19,6 +20,7 @@ DTYPE_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
 OPTIMIZERS = ("adam", "sgd")
 ATTENTIONS = ("flash", "unfused")
 LOSSES = ("fused", "unfused")
+CONTEXTS = ("ring", "all_to_all")
 GRADIENT_DTYPES = ("fp32", "fp16", "bf16")
 
 
@@ -35,13 +37,16 @@ class Scenario:
         loss: The kernels of the loss: ``fused`` reads the logits twice and writes fp32 probabilities, ``unfused`` has a
             kernel for each step of a softmax in fp32 (megatron/core/tensor_parallel/cross_entropy.py of
             https://github.com/NVIDIA/Megatron-LM).
+        context_parallel: How ranks with parts of a sequence attend to the others': in a ``ring`` keys and values go
+            round, one block ahead of the attention to it (https://arxiv.org/abs/2310.01889), or ``all_to_all`` gives
+            every rank whole sequences of a part of its heads (https://arxiv.org/abs/2309.14509).
         gradient_dtype: In which gradients of weights are added up and synchronised; absent: as ``precision``.
         launch_ps: What the host takes to launch one kernel or collective, 0 with CUDA graphs; a device waits for its
             host where that is longer than its own work (``xsim.plan.dispatch`` has figures of eager PyTorch).
         framework_bytes: What each device gives to the framework: contexts, kernels, libraries' own buffers.
         fragmentation: Part of what the framework has taken for tensors that lies unusable between them.
         contention: Part of a device's processors that a collective takes from the product beside it, with
-            ``tp_overlap`` of the deployment (``xsim.plan.beside`` has figures).
+            ``tp_overlap`` of the deployment (``xsim.plan.beside`` has figures), or from attention beside the ring.
     """
 
     cluster: ClusterSpec
@@ -52,6 +57,7 @@ class Scenario:
     optimizer: Literal["adam", "sgd"] = "adam"
     attention: Literal["flash", "unfused"] = "flash"
     loss: Literal["fused", "unfused"] = "fused"
+    context_parallel: Literal["ring", "all_to_all"] = "ring"
     gradient_dtype: Literal["fp32", "fp16", "bf16"] | None = None
     launch_ps: int = 0
     framework_bytes: int = 0
@@ -71,6 +77,7 @@ class Scenario:
             ("optimizer", OPTIMIZERS),
             ("attention", ATTENTIONS),
             ("loss", LOSSES),
+            ("context_parallel", CONTEXTS),
             ("gradient_dtype", (None, *GRADIENT_DTYPES)),
         ):
             if getattr(self, name) not in offered:
@@ -107,6 +114,7 @@ def check_deployment(plan: DeploymentPlan, scenario: Scenario) -> DeploymentPlan
             problem = f"TP {group.tp} is more than the model's {scenario.model.heads} heads"
             raise SpecError(f"deployment.{path}.ranks", list(group.ranks), problem, "use fewer ranks per group")
         _check_shares(group, scenario.model, f"deployment.{path}.tp_shares")
+        _check_contexts(group, scenario, f"deployment.{path}.cp")
     if plan.samples != scenario.batch:
         problem = f"the deployment trains {plan.samples} samples"
         raise SpecError("batch", scenario.batch, problem, "make them equal")
@@ -130,6 +138,26 @@ def _check_shares(group: DeviceGroup, model: ModelSpec, path: str) -> None:
             raise SpecError(path, list(group.tp_shares), problem, "give it a larger share")
 
 
+def _check_contexts(group: DeviceGroup, scenario: Scenario, path: str) -> None:
+    """Context ranks have two equal chunks of a sequence; an all-to-all deals whole heads, with their keys and values.
+
+    A ring adds up what blocks of keys give, as fused attention does it; the matrices of the other are whole.
+    """
+    model, cp = scenario.model, group.cp
+    if cp == 1:
+        return
+    if model.seq_len % (2 * cp):
+        problem = f"{model.seq_len} tokens are not cut into {2 * cp} equal chunks"
+        raise SpecError(path, cp, problem, "choose one whose double divides seq_len")
+    if scenario.context_parallel == "ring" and scenario.attention != "flash":
+        problem = f"with cp: {cp} a ring of keys and values needs fused attention"
+        raise SpecError("attention", scenario.attention, problem, "write flash, or context_parallel: all_to_all")
+    heads = share_cuts(model.kv_heads, group.tp)
+    if scenario.context_parallel == "all_to_all" and any((b - a) % cp or a == b for a, b in pairwise(heads)):
+        problem = f"an all-to-all deals heads whole, and {model.kv_heads} of keys over tp {group.tp} do not divide"
+        raise SpecError(path, cp, problem, "choose one that divides the heads of a rank, or context_parallel: ring")
+
+
 def _check_simulated(plan: DeploymentPlan, model: ModelSpec) -> None:
     """Refuse what a deployment can say and the simulation does not know.
 
@@ -146,9 +174,6 @@ def _check_simulated(plan: DeploymentPlan, model: ModelSpec) -> None:
                 raise SpecError(f"{path}.ep", stage.ep, "expert parallelism is not simulated yet", "write ep: 1")
             _check_recompute(stage, model, path)
     for path, group in plan.groups():
-        if group.cp > 1:
-            problem = "context parallelism is not simulated yet"
-            raise SpecError(f"deployment.{path}.cp", group.cp, problem, "write cp: 1")
         if group.state_shares and not plan.zero:
             problem = "with zero: 0 every rank keeps all states of its own"
             fix = "leave it out, or write zero: 1, 2 or 3"

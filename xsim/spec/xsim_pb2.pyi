@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Scenario(_message.Message):
-    __slots__ = ("cluster", "model", "batch", "deployment", "precision", "optimizer", "attention", "gradient_dtype", "loss", "launch", "framework", "fragmentation", "contention")
+    __slots__ = ("cluster", "model", "batch", "deployment", "precision", "optimizer", "attention", "gradient_dtype", "loss", "launch", "framework", "fragmentation", "contention", "context_parallel")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,7 @@ class Scenario(_message.Message):
     FRAMEWORK_FIELD_NUMBER: _ClassVar[int]
     FRAGMENTATION_FIELD_NUMBER: _ClassVar[int]
     CONTENTION_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_PARALLEL_FIELD_NUMBER: _ClassVar[int]
     cluster: ClusterSpec
     model: ModelSpec
     batch: int
@@ -34,7 +35,8 @@ class Scenario(_message.Message):
     framework: str
     fragmentation: float
     contention: float
-    def __init__(self, cluster: _Optional[_Union[ClusterSpec, _Mapping]] = ..., model: _Optional[_Union[ModelSpec, _Mapping]] = ..., batch: _Optional[int] = ..., deployment: _Optional[_Union[DeploymentPlan, _Mapping]] = ..., precision: _Optional[str] = ..., optimizer: _Optional[str] = ..., attention: _Optional[str] = ..., gradient_dtype: _Optional[str] = ..., loss: _Optional[str] = ..., launch: _Optional[str] = ..., framework: _Optional[str] = ..., fragmentation: _Optional[float] = ..., contention: _Optional[float] = ...) -> None: ...
+    context_parallel: str
+    def __init__(self, cluster: _Optional[_Union[ClusterSpec, _Mapping]] = ..., model: _Optional[_Union[ModelSpec, _Mapping]] = ..., batch: _Optional[int] = ..., deployment: _Optional[_Union[DeploymentPlan, _Mapping]] = ..., precision: _Optional[str] = ..., optimizer: _Optional[str] = ..., attention: _Optional[str] = ..., gradient_dtype: _Optional[str] = ..., loss: _Optional[str] = ..., launch: _Optional[str] = ..., framework: _Optional[str] = ..., fragmentation: _Optional[float] = ..., contention: _Optional[float] = ..., context_parallel: _Optional[str] = ...) -> None: ...
 
 class ClusterSpec(_message.Message):
     __slots__ = ("name", "hosts", "scale_out")

@@ -20,11 +20,13 @@ __all__ = ["Uniform"]
 class Uniform:
     """Equal stages and equal replicas over all ranks, as Megatron-LM deals them out.
 
-    Tensor ranks are neighbours, then come the data-parallel copies of a stage, and stages are farthest apart: rank
-    ``(stage * dp + replica) * tp + i`` (https://arxiv.org/abs/2104.04473 section 3.4 keeps tensor ranks in a host).
+    Tensor ranks are neighbours, then come the context ranks, then the data-parallel copies of a stage, and stages are
+    farthest apart: rank ``((stage * dp + replica) * cp + context) * tp + i``, the order ``tp-cp-ep-dp-pp`` of
+    Megatron-LM (https://arxiv.org/abs/2104.04473 section 3.4 keeps tensor ranks in a host).
 
     Attributes:
         tp: Tensor-parallel degree; 0 takes all devices of the smallest host.
+        cp: Context-parallel degree.
         pp: Pipeline stages; layers that do not divide are dealt out as evenly as possible.
         chunks: Virtual stages of each stage, which hold the layers in turn; more than one needs a schedule for them.
         micro_batch: Samples of one micro-batch.
@@ -36,6 +38,7 @@ class Uniform:
     """
 
     tp: int = 0
+    cp: int = 1
     pp: int = 1
     chunks: int = 1
     micro_batch: int = 1
@@ -49,6 +52,7 @@ class Uniform:
 
     def __post_init__(self) -> None:
         at_least(self, "tp", 0)
+        at_least(self, "cp", 1)
         at_least(self, "pp", 1)
         at_least(self, "chunks", 1)
         at_least(self, "micro_batch", 1)
@@ -63,10 +67,12 @@ class Uniform:
         parts = [range(a + 1, b + 1) for a, b in pairwise(cuts)]
         stages = [tuple(parts[s :: self.pp]) for s in range(self.pp)]
         return DeploymentPlan(
-            name=f"uniform_tp{tp}_pp{self.pp}_dp{dp}",
+            name=f"uniform_tp{tp}{f'_cp{self.cp}' if self.cp > 1 else ''}_pp{self.pp}_dp{dp}",
             replicas=tuple(
                 Replica(
-                    stages=tuple(self._stage((s * dp + r) * tp, tp, layers) for s, layers in enumerate(stages)),
+                    stages=tuple(
+                        self._stage((s * dp + r) * tp * self.cp, tp, layers) for s, layers in enumerate(stages)
+                    ),
                     micro_batch=self.micro_batch,
                     micro_batches=scenario.batch // (dp * self.micro_batch),
                 )
@@ -86,7 +92,7 @@ class Uniform:
             raise error.under("bucket") from None
 
     def _stage(self, first: int, tp: int, layers: tuple[range, ...]) -> Stage:
-        group = DeviceGroup(ranks=tuple(range(first, first + tp)), samples=self.micro_batch)
+        group = DeviceGroup(ranks=tuple(range(first, first + tp * self.cp)), samples=self.micro_batch, cp=self.cp)
         again = () if self.recompute == "none" else tuple(Recompute(operator=self.recompute, layers=p) for p in layers)
         return Stage(groups=(group,), layers=layers, sequence_parallel=self.sequence_parallel, recompute=again)
 
@@ -100,12 +106,16 @@ class Uniform:
         if self.pp * self.chunks > layers:
             problem = f"{self.pp} stages of as many chunks are more than the model's {layers} layers"
             raise SpecError("planner.chunks", self.chunks, problem, f"write chunks: {layers // self.pp} or less")
-        dp, rest = divmod(ranks, tp * self.pp)
+        dp, rest = divmod(ranks, tp * self.cp * self.pp)
         if rest:
-            problem = f"tp {tp} x pp {self.pp} does not divide the cluster's {ranks} ranks"
-            raise SpecError("planner", f"tp={tp}, pp={self.pp}", problem, "choose degrees whose product divides it")
+            degrees = {"tp": tp} | ({"cp": self.cp} if self.cp > 1 else {}) | {"pp": self.pp}
+            problem = (
+                f"{' x '.join(f'{k} {v}' for k, v in degrees.items())} does not divide the cluster's {ranks} ranks"
+            )
+            shown = ", ".join(f"{k}={v}" for k, v in degrees.items())
+            raise SpecError("planner", shown, problem, "choose degrees whose product divides it")
         if scenario.batch % (dp * self.micro_batch):
             problem = f"{dp} replicas of micro-batch {self.micro_batch} do not divide it"
-            fix = f"choose a multiple of {dp * self.micro_batch}, or another tp, pp or micro_batch"
+            fix = f"choose a multiple of {dp * self.micro_batch}, or other degrees or micro_batch"
             raise SpecError("batch", scenario.batch, problem, fix)
         return dp
