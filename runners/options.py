@@ -57,6 +57,8 @@ ROOT: Mapping[str, str] = {
     "attention": "flash (one fused kernel) or unfused (whole matrices of scores)",
     "loss": "fused, or unfused: a kernel for each step of its softmax",
     "context_parallel": "with cp of a deployment: ring (keys and values go round) or all_to_all (heads are dealt)",
+    "expert_load": "how many tokens go to each expert, in proportion, [3,1,1,1] perhaps; []: as many to each",
+    "capacity_factor": "what an expert takes at most, over an equal share; what is over is dropped; 0: nothing is",
     "gradient_dtype": "of what is added up and synchronised, fp32, fp16 or bf16; null: as precision",
     "launch": "of one kernel or collective by the host, 20 us perhaps; 0 us: its device never waits for it",
     "framework": "memory that the framework takes of each device, 1.3 GB perhaps",

@@ -98,6 +98,11 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
     replicas += [draw(_replicas(ranks, chunks, both_ways, alike)) for _ in range(count - 1)]
     tied = not (zero == 3 and len(replicas[0].stages) > 1) and draw(st.booleans())
     model = replace(TINY, tied=tied, seq_len=draw(st.sampled_from((16, 512))))
+    load: tuple[float, ...] = ()
+    if draw(st.sampled_from((False, False, True))):
+        model = replace(model, experts=5, experts_per_token=2, expert_ffn=30, shared_ffn=draw(st.sampled_from((0, 40))))
+        replicas = [_mixing(replica) for replica in replicas]
+        load = draw(st.sampled_from(((), (3.0, 0.0, 1.0, 1.0, 1.0))))
     if zero:
         replicas = [draw(_keeping(replica)) for replica in replicas]
     if zero >= 2:
@@ -112,7 +117,7 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
     )
     chosen = {family: draw(st.sampled_from(names(family))) for family in ("reshard", "collective", "topology")}
     cluster = draw(_clusters(sums=chosen["collective"] == "nvls"))
-    scenario = Scenario(cluster=cluster, model=model, batch=plan.samples, deployment=plan)
+    scenario = Scenario(cluster=cluster, model=model, batch=plan.samples, deployment=plan, expert_load=load)
     chosen |= {"schedule": schedule, "network": network}
     topology = fitting(chosen.pop("topology"), scenario.cluster)
     members = {family: build(family, {"name": name}) for family, name in chosen.items()} | {"topology": topology}
@@ -201,6 +206,19 @@ def _keeping(draw: st.DrawFn, replica: Replica) -> Replica:
         for stage in replica.stages
     )
     return replace(replica, stages=stages)
+
+
+def _mixing(replica: Replica) -> Replica:
+    """The replica of a model with experts, which pairs of groups that are alike share out."""
+    stages = (
+        replace(
+            stage,
+            sequence_parallel=stage.sequence_parallel or any(group.tp > 1 for group in stage.groups),
+            ep=len(stage.groups) if len({(g.tp, g.cp, g.samples) for g in stage.groups}) == 1 else 1,
+        )
+        for stage in replica.stages
+    )
+    return replace(replica, stages=tuple(stages))
 
 
 @st.composite

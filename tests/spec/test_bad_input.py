@@ -162,7 +162,7 @@ def test_what_is_not_simulated_is_refused(scenario: dict[str, Any]) -> None:
     )
     stage["recompute"] = []
     stage["ep"] = 2
-    assert message(scenario) == f"{path}.ep = 2: expert parallelism is not simulated yet; write ep: 1"
+    assert message(scenario) == f"{path}.ep = 2: the model has no experts; write ep: 1"
     stage["micro_batch"], stage["groups"][0]["samples"] = 2, 2
     assert message(scenario) == (
         f"{path}.micro_batch = 2: the replica's is 1, and regrouping between stages is not simulated yet; write 1"

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.beside import PassExchange, exchanging, side_by_side, slowed, without
+from xsim.plan.beside import Degrees, PassExchange, exchanges, exchanging, side_by_side, slowed, without
 from xsim.plan.comm import Collective, CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Holding, Site
 from xsim.plan.dispatch import host_waits_ps, kernels
 from xsim.plan.judge import verify_collective
+from xsim.plan.mixture import experts_of
 from xsim.plan.operator import Exchange, Pass, Place, ShardedOperator
 from xsim.plan.operators import layer_kind, layer_operators, like_layer
 from xsim.plan.optimizer import optimizer_operators
@@ -26,6 +27,8 @@ from xsim.spec.shares import share_cuts
 
 __all__ = ["Bodies"]
 
+OVERLAPPED = ("attention", "mlp", "head")  # kinds whose products may run beside tensor-parallel collectives
+
 
 @dataclass(frozen=True, slots=True)
 class _GroupShape:
@@ -36,15 +39,10 @@ class _GroupShape:
     """
 
     devices: tuple[int, ...]
-    cp: int
+    degrees: Degrees
     shares: tuple[float, ...]
     samples: int
     sequence_parallel: bool
-
-    @property
-    def tp(self) -> int:
-        """Tensor ranks of each context rank."""
-        return len(self.devices) // self.cp
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ class Bodies:
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
     _alone: dict[tuple[Collective, ...], int] = field(default_factory=dict)
     _first: list[int] = field(default_factory=list)
-    _operators: dict[tuple[_GroupShape, int, int, int], _Parts] = field(default_factory=dict)
+    _operators: dict[tuple[_GroupShape, int, int], _Parts] = field(default_factory=dict)
 
     def on(self, devices: Sequence[DeviceSpec]) -> Bodies:
         """The same on other devices; their collectives are these very ones."""
@@ -110,7 +108,9 @@ class Bodies:
         if not self._first:
             self._first.extend(_first_equal(self.devices))
         devices = tuple(self._first[rank] for rank in group.ranks)
-        shape = _GroupShape(devices, group.cp, group.tp_shares, group.samples, stage.sequence_parallel)
+        degrees = Degrees(group.tp, group.cp // stage.ep, stage.ep)
+        samples = group.samples // stage.ep
+        shape = _GroupShape(devices, degrees, group.tp_shares, samples, stage.sequence_parallel)
         ordered = layers if kind == "F" else layers[::-1]
         alike = self._alike(shape, stage, ordered)
         action = Action(kind, 0)
@@ -146,7 +146,7 @@ class Bodies:
         """How many kernels and collectives an action launches in a layer."""
         parts = self._parts(shape, layer.number, 0)
         done = [(parts[position], what) for position, what in _script(parts, layer.again, kind)]
-        collectives = sum(exchanging([part], shape.cp, what) is not None for part, what in done)
+        collectives = sum(exchanges(part, what) for part, what in done)
         return collectives + sum(
             kernels(part, _PASSES[what]) for part, what in done if isinstance(part, ShardedOperator)
         )
@@ -185,8 +185,11 @@ class Bodies:
             kept: With optimizer sharding, what each rank keeps and updates instead.
         """
         scenario, devices = self.scenario, self.devices
-        held = scenario.model.held_parameters(i for part in stage.layers for i in part)
-        parts = [stop - start for start, stop in pairwise(share_cuts(held, group.tp, group.tp_shares))] * group.cp
+        model, layers = scenario.model, [layer for part in stage.layers for layer in part]
+        having = (len(experts_of(model.experts, stage.ep, position)) for position in range(stage.ep))
+        held = [model.held_parameters(layers, experts) for experts in having]
+        cuts = [share_cuts(own, group.tp, group.tp_shares) for own in held for _ in range(group.cp // stage.ep)]
+        parts = [stop - start for own in cuts for start, stop in pairwise(own)]
         own = [kept[rank].parameters for rank in group.ranks] if kept else parts
         place = Place(
             layers=tuple(layer_kind(scenario.model, layer) for span in stage.layers for layer in span),
@@ -246,41 +249,43 @@ class Bodies:
 
         Each with whether it is a product with weights.
         """
-        per_rank = [self._parts(shape, layer.number, index) for index in range(shape.tp)]
-        for position, done in _script(per_rank[0], layer.again, kind):
-            across = [parts[position] for parts in per_rank]
+        shards = [self._parts(shape, layer.number, shard) for shard in range(shape.degrees.tp * shape.degrees.ep)]
+        for position, done in _script(shards[0], layer.again, kind):
+            across = [parts[position] for parts in shards]
             part = across[0]
             if isinstance(part, Exchange):
-                if found := exchanging(across, shape.cp, done):
+                if found := exchanging(across, shape.degrees, done):
                     yield found, False
                 continue
             times = self._times_ps(shape, across, done)
             work = Compute(part.kind, times) if any(times) else None
-            if found := exchanging(across, shape.cp, done):
+            if found := exchanging(across, shape.degrees, done):
                 yield replace(found, beside=work), False
             elif work:
-                yield work, part.bound == "matmul" and part.weight_gradient is not None
+                yield work, part.bound == "matmul" and part.kind in OVERLAPPED and part.weight_gradient is not None
 
     def _times_ps(self, shape: _GroupShape, across: Sequence[ShardedOperator | Exchange], kind: str) -> tuple[int, ...]:
-        """Of an operator that is given of each tensor rank, on each rank."""
-        operators = [part for part in across if isinstance(part, ShardedOperator)] * shape.cp
+        """Of an operator that is given of each shard, on each rank."""
+        operators = [part for part in across if isinstance(part, ShardedOperator)]
         return tuple(
-            self._time_ps(self.devices[device], operator, kind)
-            for device, operator in zip(shape.devices, operators, strict=True)
+            self._time_ps(self.devices[device], operators[shape.degrees.shard(rank)], kind)
+            for rank, device in enumerate(shape.devices)
         )
 
-    def _parts(self, shape: _GroupShape, layer: int, index: int) -> _Parts:
-        key = (replace(shape, devices=()), shape.tp, layer, index)  # they do not depend on the devices
+    def _parts(self, shape: _GroupShape, layer: int, shard: int) -> _Parts:
+        key = (replace(shape, devices=()), layer, shard)  # they do not depend on the devices
         if key not in self._operators:
             self._operators[key] = layer_operators(
                 self.scenario,
                 layer,
                 samples=shape.samples,
-                tp=shape.tp,
-                index=index,
+                tp=shape.degrees.tp,
+                index=shard % shape.degrees.tp,
                 sequence_parallel=shape.sequence_parallel,
                 shares=shape.shares,
-                cp=shape.cp,
+                cp=shape.degrees.cp,
+                ep=shape.degrees.ep,
+                position=shard // shape.degrees.tp,
             )
         return self._operators[key]
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 
 from xsim.plan.activations import Activations, Part
+from xsim.plan.mixture import experts_of
 from xsim.plan.operators import layer_operators, like_layer
 from xsim.plan.optimizer import optimizer_state_bytes
 from xsim.plan.route import Order, scheduled
@@ -72,6 +73,7 @@ class Load:
         bucket: Parameters of its largest gradient bucket, over ``tp``.
         needed: Shared parameters of the stretch of layers that has most, over ``tp``.
         cp: Context ranks, of which this is one.
+        ep, position: How many share out the experts, and which of them this is.
         neighbours: How many sides another stage is on, 0 to 2.
     """
 
@@ -88,6 +90,13 @@ class Load:
     needed: int = 0
     neighbours: int = 0
     cp: int = 1
+    ep: int = 1
+    position: int = 0
+
+    def parameters(self, scenario: Scenario) -> int:
+        """All that its tensor ranks hold together."""
+        experts = len(experts_of(scenario.model.experts, self.ep, self.position))
+        return scenario.model.held_parameters(each_layer(self), experts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +116,8 @@ class Held:
 
 def rank_memory(scenario: Scenario, load: Load, index: int) -> RankMemory:
     """The peak need of rank ``index`` of a group that holds ``load``."""
-    model, own, gradient = scenario.model, scenario.dtype_bytes, scenario.gradient_dtype_bytes
-    held = share_cuts(model.held_parameters(each_layer(load)), load.tp, load.shares)
+    own, gradient = scenario.dtype_bytes, scenario.gradient_dtype_bytes
+    held = share_cuts(load.parameters(scenario), load.tp, load.shares)
     parameters = held[index + 1] - held[index]
     sharded = int(parameters * load.kept[index]) if load.zero else parameters
     bucket = -(-load.bucket // load.tp) if load.zero >= 2 else 0
@@ -149,6 +158,8 @@ def parts_of(scenario: Scenario, load: Load, layer: int, index: int) -> tuple[Pa
         sequence_parallel=load.sequence_parallel,
         shares=load.shares,
         cp=load.cp,
+        ep=load.ep,
+        position=load.position,
     )
 
 
@@ -185,7 +196,8 @@ def loads(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Iterator[He
         sides = 0 if stages == 1 else 2 if len(stage.layers) > 1 else (s > 0) + (s + 1 < stages)
         for g, group in enumerate(stage.groups):
             held = (stage.layers, group.samples, group.tp, group.tp_shares, stage.sequence_parallel)
-            alike = Load(*held, actions, stage.recompute, neighbours=sides, cp=group.cp)
+            experts = (stage.ep, g % stage.ep)
+            alike = Load(*held, actions, stage.recompute, 0, (), 0, 0, sides, group.cp, *experts)
             for part in group.contexts():
                 load = alike
                 if plan.zero:
@@ -194,5 +206,5 @@ def loads(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Iterator[He
                     bucket = max(each.bucket for each in own) * group.tp
                     needed = max(each.needed for each in own) * group.tp
                     load = replace(load, zero=plan.zero, kept=parts, bucket=bucket, needed=needed)
-                key = (place, *held, group.cp, stage.recompute, load.kept, load.bucket, load.needed)
+                key = (place, *held, group.cp, experts, stage.recompute, load.kept, load.bucket, load.needed)
                 yield Held(f"replicas[{r}].stages[{s}].groups[{g}]", load, key, part.ranks)

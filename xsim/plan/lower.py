@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 
 from xsim.errors import PlanError
 from xsim.fabric.transfers import TransferGraph
@@ -20,12 +20,14 @@ from xsim.plan.gradients import Bucket, backward_order, bucket_elements, gradien
 from xsim.plan.groups import Holder
 from xsim.plan.judge import verify_gather, verify_move, verify_reduce, verify_reduce_scatter
 from xsim.plan.layout import Layout
+from xsim.plan.mixture import experts_of
 from xsim.plan.route import Order, routes, scheduled
 from xsim.plan.shards import shard_layout
 from xsim.plan.workload import Action, Body, Fetch, Move, Program, Ready, Sync, Workload
 from xsim.plan.zero import Kept, kept_states, state_shares
 from xsim.spec.cluster import DeviceSpec, rank_devices
-from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage
+from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage, joined
+from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
 
 __all__ = ["Lowered", "lower", "lower_comm"]
@@ -108,9 +110,12 @@ def lower_comm(
 class _Place:
     """A device group and where the deployment has it; its position among all is its program number.
 
+    Groups that share out experts do everything together: they are one here.
+
     Attributes:
+        group: The number of the first.
+        parts: Each of them, with which samples of each micro-batch it takes.
         spec: Its stage, with all layers that the groups hold: the mirrored stage's too in a bidirectional schedule.
-        samples: Which of each micro-batch it takes.
         actions: What it does, in order.
     """
 
@@ -119,8 +124,14 @@ class _Place:
     group: int
     spec: Stage
     devices: DeviceGroup
-    samples: range
+    parts: tuple[tuple[DeviceGroup, range], ...]
     actions: tuple[Action, ...]
+
+    def held(self) -> Iterator[tuple[DeviceGroup, int]]:
+        """Those that hold the dense weights, each a copy, and which part of the experts each has."""
+        for position, (group, _) in enumerate(self.parts):
+            for part in group.contexts():
+                yield part, position
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +199,10 @@ def _blamed(strategy: Reshard, method: str, layouts: Sequence[Layout]) -> Iterat
 def _places(plan: DeploymentPlan, order: Order) -> Iterator[_Place]:
     for r, s, stage, actions in scheduled(plan, order):
         cuts = accumulate((group.samples for group in stage.groups), initial=0)
-        for g, (group, samples) in enumerate(zip(stage.groups, pairwise(cuts), strict=True)):
-            yield _Place(r, s, g, stage, group, range(*samples), actions)
+        parts = [(group, range(*samples)) for group, samples in zip(stage.groups, pairwise(cuts), strict=True)]
+        for number, cell in enumerate(stage.cells()):
+            first = number * stage.ep
+            yield _Place(r, s, first, stage, joined(cell), tuple(parts[first : first + stage.ep]), actions)
 
 
 def _programs(
@@ -224,16 +237,16 @@ def _syncs(
     Args:
         wires, sums: Of parameters, and of their gradients.
     """
+    model = wires.scenario.model
     owned = [
-        (program, part, layers)
+        (program, part, Holder(part.ranks, layers, experts_of(model.experts, place.spec.ep, position)))
         for program, place in enumerate(places)
-        for part in place.devices.contexts()
+        for part, position in place.held()
         for layers in place.spec.layers
     ]
     owners = [program for program, _, _ in owned]
-    holders = [Holder(part.ranks, layers) for _, part, layers in owned]
     wide, own = sums.site.element_bytes, wires.site.element_bytes
-    buckets = gradient_buckets(wires.scenario.model, holders, bucket_elements(plan, wide))
+    buckets = gradient_buckets(model, [holder for _, _, holder in owned], bucket_elements(plan, wide))
     if plan.serial_sync:
         buckets = backward_order(buckets)
     times = sum(action.completes and action.chunk == 0 for action in places[0].actions) if plan.zero >= 2 else 1
@@ -288,14 +301,19 @@ def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Ite
         for (s, chunk), (t, next_chunk) in (hop for route in ways for hop in pairwise(route)):
             for source in programs[r, s]:
                 for target in programs[r, t]:
-                    shared = _overlap(places[source].samples, places[target].samples)
-                    if not shared or source == target:
+                    if source == target:
                         continue
-                    ends = [Side(at.devices, at.spec.sequence_parallel) for at in (places[source], places[target])]
-                    sides = boundary_layouts(ends[0], ends[1], len(shared), wires.scenario.model)
-                    for sent, wanted in sides:
+                    for sent, wanted in _boundaries(places[source], places[target], wires.scenario.model):
                         yield Move(source, target, "F", chunk, next_chunk, *wires.move(sent, wanted))
                         yield Move(target, source, "B", next_chunk, chunk, *wires.move(wanted, sent))
+
+
+def _boundaries(source: _Place, target: _Place, model: ModelSpec) -> Iterator[tuple[Layout, Layout]]:
+    """How both hold the activations of the samples that they share, piece by piece."""
+    for (one, own), (other, needed) in product(source.parts, target.parts):
+        if shared := _overlap(own, needed):
+            ends = Side(one, source.spec.sequence_parallel), Side(other, target.spec.sequence_parallel)
+            yield from boundary_layouts(*ends, len(shared), model)
 
 
 def _overlap(a: range, b: range) -> range:

@@ -88,7 +88,7 @@ class ShardedOperator:
     """One operator as one rank sees it, for one micro-batch.
 
     Attributes:
-        kind: What the time counts as: ``attention mlp layernorm embedding head optimizer``.
+        kind: What the time counts as: ``attention mlp router experts layernorm embedding head optimizer``.
         name: Which operator of its layer: ``qkv core out up activation down`` ...
         bound: ``matmul`` and ``attention`` compute, ``memory`` only moves bytes, and so does ``norm``, which sums up
             the row that it changes.
@@ -145,7 +145,8 @@ class Exchange:
         forward, backward: The collective of each pass; None if that pass needs none.
         cuts: Boundaries in elements of what rank i holds when cut over the sequence; the last is the size.
         back_cuts: The same of the backward pass, if it differs.
-        over: Which ranks: those that cut the same tokens, or the same weights.
+        shares, back_shares: Of an all-to-all, what each rank gets of every piece, in proportion; empty: all alike.
+        over: Which ranks: those that cut the same tokens, the same sequences, or the experts.
     """
 
     kind: str
@@ -153,7 +154,9 @@ class Exchange:
     backward: CollectiveKind | None
     cuts: tuple[int, ...]
     back_cuts: tuple[int, ...] = ()
-    over: Literal["tensor", "context"] = "tensor"
+    shares: tuple[int, ...] = ()
+    back_shares: tuple[int, ...] = ()
+    over: Literal["tensor", "context", "expert"] = "tensor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xsim.plan.context import contextual
+from xsim.plan.mixture import mixture
 from xsim.plan.operator import FP32_BYTES, INPUT, Exchange, ShardedOperator, Tensor, Work, placed
-from xsim.plan.shard import MASK_BYTES, Shard
+from xsim.plan.shard import MASK_BYTES, Routing, Shard
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
 
@@ -38,6 +39,8 @@ def layer_operators(
     sequence_parallel: bool,
     shares: Sequence[float] = (),
     cp: int = 1,
+    ep: int = 1,
+    position: int = 0,
 ) -> tuple[ShardedOperator | Exchange, ...]:
     """What rank ``index`` of ``tp`` does in ``layer`` for one micro-batch of ``samples``, in forward order.
 
@@ -47,12 +50,14 @@ def layer_operators(
         shares: What each rank takes of all that is cut, in proportion; empty: as even as can be.
         cp: Context ranks with as many tensor ranks each. Times that were measured are not those of their operators:
             these have no place.
+        ep, position: How many share out the experts of each layer, and which of them it is; then too.
     """
     model, precision = scenario.model, scenario.precision
     where = (model, samples, tp, index, precision, sequence_parallel, tuple(shares))
-    shard = Shard(*where, scenario.gradient_dtype_bytes, cp)
+    routing = Routing(ep, position, scenario.expert_load, scenario.capacity_factor)
+    shard = Shard(*where, scenario.gradient_dtype_bytes, cp, routing)
     found = shard_operators(shard, layer, scenario.attention, scenario.loss, scenario.context_parallel)
-    if cp > 1:
+    if cp * ep > 1:
         return found
     return placed(
         found,
@@ -74,7 +79,7 @@ def shard_operators(
         return _embedding(shard)
     if layer == shard.model.layers + 1:
         return _head(shard, loss)
-    return (*_attention(shard, attention, context), *_mlp(shard))
+    return (*_attention(shard, attention, context), *_mlp_block(shard))
 
 
 def layer_kind(model: ModelSpec, layer: int) -> str:
@@ -156,19 +161,31 @@ def _attention(shard: Shard, attention: str, context: str) -> tuple[ShardedOpera
     )
 
 
-def _mlp(shard: Shard) -> tuple[ShardedOperator | Exchange, ...]:
-    model, ffn = shard.model, shard.part(shard.model.ffn)
+def _mlp_block(shard: Shard) -> tuple[ShardedOperator | Exchange, ...]:
+    """With experts a mixture of them, and the shared ones as an MLP of their own before it."""
+    model, block, last = shard.model, tuple[ShardedOperator | Exchange, ...](), "down"
+    if model.experts:
+        block, last = mixture(shard), "unpermute"
+    width = model.shared_ffn if model.experts else model.ffn
+    return (
+        _norm(shard, "mlp_norm", "attention_residual"),
+        *(_mlp(shard, width) if width else ()),
+        *block,
+        _residual(shard, "mlp_residual", (last, "attention_residual")),
+    )
+
+
+def _mlp(shard: Shard, width: int) -> tuple[ShardedOperator | Exchange, ...]:
+    model, ffn = shard.model, shard.part(width)
     up = 2 * ffn if model.gated else ffn
     before, after = shard.tokens * up, shard.tokens * ffn
     made = shard.tensor("up", before)
     return (
-        _norm(shard, "mlp_norm", "attention_residual"),
         *shard.enter("mlp"),
         shard.matmul("mlp", "up", model.hidden, up, reads="mlp_norm", enters=True),
         shard.elementwise("mlp", "activation", before + after, 2 * before + after, reads=(made,), keeps=(made,)),
         shard.matmul("mlp", "down", ffn, model.hidden, reads="activation"),
         *shard.leave("mlp"),
-        _residual(shard, "mlp_residual", ("down", "attention_residual")),
     )
 
 

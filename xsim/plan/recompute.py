@@ -90,10 +90,9 @@ def _run(parts: Sequence[Part], first: int, last: int, reader: int) -> Run:
     name = closing.name if isinstance(closing, ShardedOperator) and closing.bound in ("matmul", "attention") else ""
     if name:
         return Run(range(first, last + 1), last, name)
-    stop = last + 1
-    while stop < reader and isinstance(part := parts[stop], Exchange) and part.over == "context":
-        stop += 1  # the reader's input has come through it
-    return Run(range(first, stop), reader, "")
+    between = [part for part in parts[last + 1 : reader] if isinstance(part, Exchange)]
+    sent = any(part.over != "tensor" for part in between)  # the reader's input has come through them
+    return Run(range(first, reader if sent else last + 1), reader, "")
 
 
 def kept_tensors(parts: Sequence[Part], again: Collection[str] = ()) -> tuple[Tensor, ...]:

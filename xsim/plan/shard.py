@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xsim.plan.comm import CollectiveKind
 from xsim.plan.operator import FP32_BYTES, Bound, Exchange, Product, ShardedOperator, Tensor, Work
@@ -10,11 +10,31 @@ from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import DTYPE_BYTES
 from xsim.spec.shares import share_cuts
 
-__all__ = ["MASK_BYTES", "Shard"]
+__all__ = ["MASK_BYTES", "Routing", "Shard"]
 
 MASK_BYTES = 1  # of one element of a dropout mask (https://arxiv.org/abs/2205.05198 section 4.1)
 
 _Pair = tuple[CollectiveKind | None, CollectiveKind | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """Which experts a rank has, and how many tokens go to each.
+
+    Attributes:
+        ep: Ranks that share out the experts, each of which has those of its own tokens.
+        position: Which of them it is.
+        load: How many tokens go to each expert, in proportion; empty: as many to each.
+        capacity: What an expert takes of a rank's tokens at most, over an equal share; 0: all.
+    """
+
+    ep: int = 1
+    position: int = 0
+    load: tuple[float, ...] = ()
+    capacity: float = 0.0
+
+
+EVEN = Routing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +44,7 @@ class Shard:
     Attributes:
         cp: Context ranks, of which it is any: they have equal parts of each sequence.
         gradient_bytes: Of one element of a weight's gradient; 0: as wide as the weight.
+        routing: Where tokens go, if the model has experts.
     """
 
     model: ModelSpec
@@ -35,6 +56,7 @@ class Shard:
     shares: tuple[float, ...] = ()
     gradient_bytes: int = 0
     cp: int = 1
+    routing: Routing = EVEN
 
     @property
     def dtype_bytes(self) -> int:
@@ -71,6 +93,10 @@ class Shard:
     def cuts(self, size: int) -> tuple[int, ...]:
         """Where the ranks cut ``size`` things."""
         return share_cuts(size, self.tp, self.shares)
+
+    def of(self, index: int) -> Shard:
+        """That of another tensor rank."""
+        return replace(self, index=index)
 
     @property
     def heads(self) -> int:

@@ -6,14 +6,14 @@ numbered 1..L; layer 0 is the embedding, L + 1 the head. Ranges are half-open.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from xsim.errors import SpecError
 from xsim.spec.checks import at_least
 
-__all__ = ["DeploymentPlan", "DeviceGroup", "Recompute", "Replica", "Stage", "with_ends"]
+__all__ = ["DeploymentPlan", "DeviceGroup", "Recompute", "Replica", "Stage", "joined", "with_ends"]
 
 MOST_ACTIONS = 10_000_000
 LARGEST_SHARE = 1e6
@@ -100,7 +100,8 @@ class Stage:
         layers: Half-open ranges; several are virtual stages.
         sequence_parallel: Activations between operators are cut over the sequence instead of replicated.
         micro_batch: Its own, if it differs from the replica's; both divide the replica's samples.
-        ep: Expert-parallel degree.
+        ep: Expert-parallel degree: every ``ep`` groups that follow one another hold a part of the experts each, as
+            contiguous and as even as can be, and send each other the tokens that go there.
         recompute: What is computed again instead of kept.
     """
 
@@ -124,6 +125,11 @@ class Stage:
     def samples(self) -> int:
         """Samples of one micro-batch, over all groups."""
         return sum(group.samples for group in self.groups)
+
+    def cells(self) -> Iterator[tuple[DeviceGroup, ...]]:
+        """Groups that hold all experts together."""
+        for first in range(0, len(self.groups), self.ep):
+            yield self.groups[first : first + self.ep]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +242,21 @@ class DeploymentPlan:
             for s, stage in enumerate(replica.stages):
                 for g, group in enumerate(stage.groups):
                     yield f"replicas[{r}].stages[{s}].groups[{g}]", group
+
+
+def joined(groups: Sequence[DeviceGroup]) -> DeviceGroup:
+    """``groups`` that do everything together, as one; ``contexts`` gives those of each back."""
+    if len(groups) == 1:
+        return groups[0]
+    return replace(
+        groups[0],
+        ranks=tuple(rank for group in groups for rank in group.ranks),
+        samples=sum(group.samples for group in groups),
+        cp=sum(group.cp for group in groups),
+        state_shares=tuple(share for group in groups for share in (group.state_shares or (1.0,) * len(group.ranks)))
+        if any(group.state_shares for group in groups)
+        else (),
+    )
 
 
 def with_ends(plan: DeploymentPlan, layers: int) -> DeploymentPlan:

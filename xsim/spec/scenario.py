@@ -21,6 +21,8 @@ OPTIMIZERS = ("adam", "sgd")
 ATTENTIONS = ("flash", "unfused")
 LOSSES = ("fused", "unfused")
 CONTEXTS = ("ring", "all_to_all")
+LARGEST_LOAD = 1e6
+LARGEST_CAPACITY = 1000
 GRADIENT_DTYPES = ("fp32", "fp16", "bf16")
 
 
@@ -40,6 +42,9 @@ class Scenario:
         context_parallel: How ranks with parts of a sequence attend to the others': in a ``ring`` keys and values go
             round, one block ahead of the attention to it (https://arxiv.org/abs/2310.01889), or ``all_to_all`` gives
             every rank whole sequences of a part of its heads (https://arxiv.org/abs/2309.14509).
+        expert_load: How many tokens go to each expert, in proportion, such as ``[3, 1, 1, 1]``; empty: as many to each.
+        capacity_factor: An expert takes no more of a rank's tokens than so many times what an equal share would be, and
+            the others are dropped (https://arxiv.org/abs/2101.03961 section 2.2); 0: none is.
         gradient_dtype: In which gradients of weights are added up and synchronised; absent: as ``precision``.
         launch_ps: What the host takes to launch one kernel or collective, 0 with CUDA graphs; a device waits for its
             host where that is longer than its own work (``xsim.plan.dispatch`` has figures of eager PyTorch).
@@ -58,6 +63,8 @@ class Scenario:
     attention: Literal["flash", "unfused"] = "flash"
     loss: Literal["fused", "unfused"] = "fused"
     context_parallel: Literal["ring", "all_to_all"] = "ring"
+    expert_load: tuple[float, ...] = ()
+    capacity_factor: float = 0.0
     gradient_dtype: Literal["fp32", "fp16", "bf16"] | None = None
     launch_ps: int = 0
     framework_bytes: int = 0
@@ -83,8 +90,21 @@ class Scenario:
             if getattr(self, name) not in offered:
                 fix = f"choose one of {', '.join(filter(None, offered))}"
                 raise SpecError(name, getattr(self, name), "it is unknown", fix)
+        self._check_load()
         if self.deployment is not None:
             check_deployment(self.deployment, self)
+
+    def _check_load(self) -> None:
+        experts, load = self.model.experts, self.expert_load
+        if load and len(load) != experts:
+            problem = f"{len(load)} shares for {experts} experts"
+            raise SpecError("expert_load", list(load), problem, "give one per expert, or leave it out")
+        if any(not 0 <= share < LARGEST_LOAD for share in load) or (load and not sum(load)):
+            problem = f"shares are 0 or more and less than {LARGEST_LOAD:.0e}, and not all of them 0"
+            raise SpecError("expert_load", list(load), problem, "write such as [3, 1, 1, 1]")
+        plausible(self, "capacity_factor", 0, LARGEST_CAPACITY, f"0 and {LARGEST_CAPACITY}")
+        if self.capacity_factor and not experts:
+            raise SpecError("capacity_factor", self.capacity_factor, "the model has no experts", "leave it out")
 
     @property
     def dtype_bytes(self) -> int:
@@ -138,6 +158,32 @@ def _check_shares(group: DeviceGroup, model: ModelSpec, path: str) -> None:
             raise SpecError(path, list(group.tp_shares), problem, "give it a larger share")
 
 
+def _check_cells(stage: Stage, model: ModelSpec, path: str) -> None:
+    """Groups that share out experts do everything together."""
+    if model.experts and not stage.sequence_parallel and any(group.tp > 1 for group in stage.groups):
+        problem = "tensor ranks without parts of the sequence would send each token to its experts several times"
+        raise SpecError(f"{path}.sequence_parallel", False, problem, "write true, or groups of one tensor rank")
+    if stage.ep == 1:
+        return
+    count = len(stage.groups)
+    if stage.ep > model.experts:
+        some = model.experts > 0
+        problem = f"the model has {model.experts if some else 'no'} experts"
+        raise SpecError(
+            f"{path}.ep", stage.ep, problem, f"write ep: {model.experts} or less" if some else "write ep: 1"
+        )
+    if count % stage.ep:
+        problem = f"the stage's {count} groups do not come out in sets of {stage.ep}"
+        raise SpecError(f"{path}.ep", stage.ep, problem, "choose a divisor, or list more groups")
+    for cell in stage.cells():
+        if len({(group.tp, group.cp, group.samples) for group in cell}) > 1:
+            problem = "groups that share out experts differ in ranks, cp or samples"
+            raise SpecError(f"{path}.ep", stage.ep, problem, "make them alike, or write ep: 1")
+        if any(len(set(group.tp_shares)) > 1 for group in cell):
+            problem = "unequal tp_shares are not cut over groups that share out experts as well"
+            raise SpecError(f"{path}.ep", stage.ep, problem, "leave tp_shares out, or write ep: 1")
+
+
 def _check_contexts(group: DeviceGroup, scenario: Scenario, path: str) -> None:
     """Context ranks have two equal chunks of a sequence; an all-to-all deals whole heads, with their keys and values.
 
@@ -170,8 +216,7 @@ def _check_simulated(plan: DeploymentPlan, model: ModelSpec) -> None:
             if stage.micro_batch not in (None, replica.micro_batch):
                 problem = f"the replica's is {replica.micro_batch}, and regrouping between stages is not simulated yet"
                 raise SpecError(f"{path}.micro_batch", stage.micro_batch, problem, f"write {replica.micro_batch}")
-            if stage.ep > 1:
-                raise SpecError(f"{path}.ep", stage.ep, "expert parallelism is not simulated yet", "write ep: 1")
+            _check_cells(stage, model, path)
             _check_recompute(stage, model, path)
     for path, group in plan.groups():
         if group.state_shares and not plan.zero:
