@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -45,6 +45,9 @@ INPUT_KEYS = (
     "optimizer",
     "attention",
     "loss",
+    "context_parallel",
+    "expert_load",
+    "capacity_factor",
     "gradient_dtype",
     "launch",
     "framework",
@@ -83,6 +86,9 @@ class Inputs:
     optimizer: str
     attention: str
     loss: str
+    context_parallel: str
+    expert_load: tuple[float, ...]
+    capacity_factor: float
     gradient_dtype: str | None
     launch_ps: int
     framework_bytes: int
@@ -110,6 +116,9 @@ class Inputs:
             optimizer=cast(Any, self.optimizer),
             attention=cast(Any, self.attention),
             loss=cast(Any, self.loss),
+            context_parallel=cast(Any, self.context_parallel),
+            expert_load=self.expert_load,
+            capacity_factor=self.capacity_factor,
             gradient_dtype=cast(Any, self.gradient_dtype),
             launch_ps=self.launch_ps,
             framework_bytes=self.framework_bytes,
@@ -143,6 +152,9 @@ def read(config: Mapping[str, object]) -> Inputs:
         optimizer=str(config["optimizer"]),
         attention=str(config.get("attention", "flash")),
         loss=str(config.get("loss", "fused")),
+        context_parallel=str(config.get("context_parallel", "ring")),
+        expert_load=_numbers("expert_load", config.get("expert_load") or ()),
+        capacity_factor=_number("capacity_factor", config.get("capacity_factor", 0.0)),
         gradient_dtype=None if config.get("gradient_dtype") is None else str(config["gradient_dtype"]),
         launch_ps=_launch(config.get("launch", "0 us")),
         framework_bytes=_quantity(parse_bytes, "framework", config.get("framework", "0 GB")),
@@ -172,12 +184,13 @@ def canonical(inputs: Inputs) -> str:
 
 def _plain_choices(inputs: Inputs) -> dict[str, object]:
     members = {family: {"name": name} | plain_options(member) for family, (name, member) in inputs.members.items()}
-    choices = ("precision", "optimizer", "attention", "loss", "gradient_dtype", "fragmentation", "contention")
-    names = ("batch", *choices, "seed", "memory", "verify")
+    choices = ("precision", "optimizer", "attention", "loss", "context_parallel", "gradient_dtype")
+    names = ("batch", *choices, "capacity_factor", "fragmentation", "contention", "seed", "memory", "verify")
     faults = {"faults": plain_faults(inputs.faults)} if inputs.faults else {}
     added: dict[str, object] = {
         "launch": format_time(inputs.launch_ps),
         "framework": format_bytes(inputs.framework_bytes),
+        "expert_load": list(inputs.expert_load),
     }
     if inputs.iterations != 1:
         added["iterations"] = inputs.iterations
@@ -275,6 +288,12 @@ def _number(name: str, value: object) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise SpecError(name, value, f"its type is {type(value).__name__}", "write a number")
     return float(value)
+
+
+def _numbers(name: str, value: object) -> tuple[float, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise SpecError(name, value, f"its type is {type(value).__name__}", "write a list of numbers")
+    return tuple(_number(f"{name}[{index}]", entry) for index, entry in enumerate(value))
 
 
 def _policy(value: object) -> Literal["enforce", "report"]:

@@ -50,7 +50,7 @@ class Maker:
     def make(self, operator: ShardedOperator) -> Kernel | None:
         """A kernel for an operator; none if it is unknown here."""
         product = operator.forward.product if operator.forward else None
-        if operator.bound == "matmul" and operator.weight_gradient and product:
+        if operator.bound == "matmul" and operator.weight_gradient and product and product.batch == 1:
             x, w = self._random(product.rows, product.inner), self._random(product.columns, product.inner)
             return Kernel(lambda: self.torch.nn.functional.linear(x, w), (x,), (w,))
         if operator.bound == "norm":

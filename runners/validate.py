@@ -184,7 +184,8 @@ def _case(planned: Planned, result: Mapping[str, Any] | None) -> Case:
 def _deployed(planned: Planned) -> str:
     """Degrees in short; what the row does not say and was found by trials stands in brackets."""
     row = planned.row
-    words = [f"{name}{row.texts[name]}" for name in ("tp", "pp", "vp", "dp", "mbs") if row.texts.get(name)]
+    told = {name: row.texts[name] for name in ("tp", "cp", "pp", "vp", "dp", "mbs") if row.texts.get(name)}
+    words = [f"{name}{text}" for name, text in told.items() if (name, text) != ("cp", "1")]
     if row.texts.get("tp_per_stage"):
         words.insert(0, f"tp{row.texts['tp_per_stage']}")
     planner: Any = planned.point.config["planner"] if planned.point else {}

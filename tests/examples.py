@@ -98,6 +98,11 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
     replicas += [draw(_replicas(ranks, chunks, both_ways, alike)) for _ in range(count - 1)]
     tied = not (zero == 3 and len(replicas[0].stages) > 1) and draw(st.booleans())
     model = replace(TINY, tied=tied, seq_len=draw(st.sampled_from((16, 512))))
+    load: tuple[float, ...] = ()
+    if draw(st.sampled_from((False, False, True))):
+        model = replace(model, experts=5, experts_per_token=2, expert_ffn=30, shared_ffn=draw(st.sampled_from((0, 40))))
+        replicas = [_mixing(replica) for replica in replicas]
+        load = draw(st.sampled_from(((), (3.0, 0.0, 1.0, 1.0, 1.0))))
     if zero:
         replicas = [draw(_keeping(replica)) for replica in replicas]
     if zero >= 2:
@@ -112,7 +117,7 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
     )
     chosen = {family: draw(st.sampled_from(names(family))) for family in ("reshard", "collective", "topology")}
     cluster = draw(_clusters(sums=chosen["collective"] == "nvls"))
-    scenario = Scenario(cluster=cluster, model=model, batch=plan.samples, deployment=plan)
+    scenario = Scenario(cluster=cluster, model=model, batch=plan.samples, deployment=plan, expert_load=load)
     chosen |= {"schedule": schedule, "network": network}
     topology = fitting(chosen.pop("topology"), scenario.cluster)
     members = {family: build(family, {"name": name}) for family, name in chosen.items()} | {"topology": topology}
@@ -203,12 +208,26 @@ def _keeping(draw: st.DrawFn, replica: Replica) -> Replica:
     return replace(replica, stages=stages)
 
 
+def _mixing(replica: Replica) -> Replica:
+    """The replica of a model with experts, which pairs of groups that are alike share out."""
+    stages = (
+        replace(
+            stage,
+            sequence_parallel=stage.sequence_parallel or any(group.tp > 1 for group in stage.groups),
+            ep=len(stage.groups) if len({(g.tp, g.cp, g.samples) for g in stage.groups}) == 1 else 1,
+        )
+        for stage in replica.stages
+    )
+    return replace(replica, stages=tuple(stages))
+
+
 @st.composite
 def _stages(draw: st.DrawFn, ranks: Iterator[int], layers: tuple[range, ...], micro_batch: int) -> Stage:
     own = tuple(next(ranks) for _ in range(draw(st.integers(1, 3))))
     unequal = ((1.0,), (1.0, 2.0), (1.0, 1.01, 0.99))[len(own) - 1]  # each rank has a head of three
     shares = draw(st.sampled_from(((), unequal)))
-    groups: tuple[DeviceGroup, ...] = (DeviceGroup(ranks=own, samples=micro_batch, tp_shares=shares),)
+    cp = draw(st.sampled_from((1, 2))) if len(own) == 2 and not shares else 1
+    groups: tuple[DeviceGroup, ...] = (DeviceGroup(ranks=own, samples=micro_batch, cp=cp, tp_shares=shares),)
     if micro_batch > 1 and len(own) > 1 and draw(st.booleans()):
         groups = (DeviceGroup(ranks=own[:1], samples=1), DeviceGroup(ranks=own[1:], samples=micro_batch - 1))
     return Stage(groups=groups, layers=layers, sequence_parallel=draw(st.booleans()))

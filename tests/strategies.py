@@ -129,4 +129,7 @@ def collectives(draw: st.DrawFn) -> Collective:
     if draw(st.booleans()):
         inner = st.lists(st.integers(start, start + size), min_size=len(ranks) - 1, max_size=len(ranks) - 1)
         cuts = (start, *sorted(draw(inner)), start + size)
-    return Collective(kind, ranks, span, root=root, cuts=cuts)
+    shares: tuple[int, ...] = ()
+    if kind == "all_to_all" and draw(st.booleans()):
+        shares = tuple(draw(st.lists(st.integers(0, 9), min_size=len(ranks), max_size=len(ranks))))
+    return Collective(kind, ranks, span, root=root, cuts=cuts, shares=shares)

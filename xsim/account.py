@@ -35,8 +35,8 @@ from xsim.waits import (
 __all__ = ["OPERATORS", "SYNCS", "Account", "account"]
 
 OPERATORS = (
-    *("attention", "mlp", "layernorm", "embedding", "head", "optimizer", "launch"),
-    *("attention_comm", "mlp_comm", "embedding_comm", "head_comm"),
+    *("attention", "mlp", "router", "experts", "layernorm", "embedding", "head", "optimizer", "launch"),
+    *("attention_comm", "mlp_comm", "experts_comm", "embedding_comm", "head_comm"),
     *("grad_sync", "grad_gather", "grad_param_comm", "reshard_comm"),
     *("stall", "data_loading"),
 )

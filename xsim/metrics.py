@@ -192,7 +192,7 @@ def _told(part: str) -> str:
     if part in _OTHERS:
         return _OTHERS[part]
     kind, found, _ = part.partition("_comm")
-    return f"tensor-parallel collectives of {kind} operators" if found else f"{kind} operators"
+    return f"tensor-, context- and expert-parallel collectives of {kind} operators" if found else f"{kind} operators"
 
 
 def _columns() -> tuple[Column, ...]:

@@ -90,7 +90,7 @@ def _profiled(row: Row, source: Source, reference: Path | None) -> dict[str, Any
 
 def _one_replica(row: Row) -> Row:
     """``row`` without data parallelism: a replica's devices, on as few hosts, and its part of the batch."""
-    ranks, hosts = row.whole["tp"] * row.whole["pp"], row.whole["nodes"]
+    ranks, hosts = row.whole["tp"] * row.whole.get("cp", 1) * row.whole["pp"], row.whole["nodes"]
     replicas = row.whole["num_gpus"] // ranks
     one = {"num_gpus": ranks, "nodes": -(-hosts // replicas), "gbs": row.whole["gbs"] // replicas, "dp": 1}
     return replace(row, whole={**row.whole, **one})
@@ -101,10 +101,8 @@ def _check(row: Row) -> None:
     notes, model = row.texts["notes"], row.texts["model"]
     if flag := DISTRUSTED.search(notes):
         raise Unknown(f"the table flags it: {flag[0].upper()}")
-    if row.whole.get("cp", 1) > 1:
-        raise Unknown("context parallelism is not simulated")
     if (experts := EXPERTS.search(notes)) and int(experts[1]) > 1:
-        raise Unknown("expert parallelism is not simulated")
+        raise Unknown("the experts of its model are not known")
     if re.search("lora", f"{model} {notes}", re.IGNORECASE):
         raise Unknown("LoRA is not simulated")
     if lacking := [name for name in SHAPE if name not in row.whole]:
@@ -112,7 +110,7 @@ def _check(row: Row) -> None:
     if not row.mixed:
         if "tp" not in row.whole:
             raise Unknown("it does not state tp")
-        parts = row.whole["tp"] * row.whole["pp"]
+        parts = row.whole["tp"] * row.whole.get("cp", 1) * row.whole["pp"]
         if row.whole["num_gpus"] != parts * row.whole.get("dp", row.whole["num_gpus"] // parts):
             raise Unknown("its degrees do not make its number of devices")
 
@@ -154,8 +152,8 @@ def _recomputed(row: Row, source: Source) -> dict[str, Any]:
 
 def _uniform(row: Row, source: Source, deployment: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Megatron's equal split, for each micro-batch and number of chunks that the row may mean."""
-    tp, pp = row.whole["tp"], row.whole["pp"]
-    dp = row.whole["num_gpus"] // (tp * pp)
+    tp, cp, pp = row.whole["tp"], row.whole.get("cp", 1), row.whole["pp"]
+    dp = row.whole["num_gpus"] // (tp * cp * pp)
     given = {
         key: value for key, value in deployment.items() if tp > 1 or key not in ("sequence_parallel", "tp_overlap")
     }
@@ -165,7 +163,14 @@ def _uniform(row: Row, source: Source, deployment: Mapping[str, Any]) -> Iterato
         micro_batches, rest = divmod(row.whole["gbs"], dp * micro_batch)
         if rest or (chunks > 1 and micro_batches % pp):
             continue
-        options = {"tp": tp, "pp": pp, "chunks": chunks, "micro_batch": micro_batch, **given}
+        options = {
+            "tp": tp,
+            **({"cp": cp} if cp > 1 else {}),
+            "pp": pp,
+            "chunks": chunks,
+            "micro_batch": micro_batch,
+            **given,
+        }
         yield {
             "planner": "uniform",
             "schedule": "interleaved" if chunks > 1 else "one_f_one_b",

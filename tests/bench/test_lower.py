@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,6 +11,7 @@ from tests.strategies import StandInSite
 from xsim.fabric.topology.rail import Rail
 from xsim.plan.collective.ring import Ring
 from xsim.plan.compute.roofline import Roofline
+from xsim.plan.contracts import PlannerSite
 from xsim.plan.lower import lower
 from xsim.plan.memory import deployment_memory
 from xsim.plan.planner.uniform import Uniform
@@ -22,7 +23,7 @@ from xsim.spec.scenario import Scenario, check_deployment
 GPT3 = model(layers=96, hidden=12288, heads=96, ffn=49152, vocab=51200, seq_len=2048)
 SCENARIO = Scenario(cluster=cluster(*(8,) * 128), model=GPT3, batch=512)
 SITE = StandInSite(Rail().build(SCENARIO.cluster), SCENARIO.dtype_bytes)
-PLAN = check_deployment(Uniform(pp=16).plan(SCENARIO, SITE), SCENARIO)
+PLAN = check_deployment(Uniform(pp=16).plan(SCENARIO, cast(PlannerSite, SITE)), SCENARIO)
 
 
 @pytest.mark.benchmark(group="lower")

@@ -257,8 +257,8 @@ def changed(name: str, **texts: str) -> Row:
 @pytest.mark.parametrize(
     ("texts", "why"),
     [
-        ({"cp": "2"}, "context parallelism is not simulated"),
-        ({"notes": "EP=8; more"}, "expert parallelism is not simulated"),
+        ({"cp": "2"}, "its degrees do not make its number of devices"),
+        ({"notes": "EP=8; more"}, "the experts of its model are not known"),
         ({"notes": "LoRA"}, "LoRA is not simulated"),
         ({"notes": "SUSPECT: copied"}, "the table flags it: SUSPECT"),
         ({"precision": "FP8"}, "precision FP8 is not simulated"),
@@ -274,6 +274,15 @@ def changed(name: str, **texts: str) -> Row:
 def test_what_cannot_be_replayed_says_why(texts: Mapping[str, str], why: str) -> None:
     with pytest.raises(Unknown, match=f"^{why}$"):
         replay(changed("vtrain_multi_0003", **texts), SOURCES["vtrain_multi"], MODELS)
+
+
+def test_context_ranks_of_a_row_are_those_of_the_planner() -> None:
+    (planned,), _ = plan_rows([ROWS["dgxc_v24.11.1_llama-3-1-70b-24-09-bf16_64h100_bf16_g128"]], read_command([], ""))
+
+    assert planned.point is not None
+    planner = planned.point.config["planner"]
+    assert isinstance(planner, dict)
+    assert {key: planner[key] for key in ("tp", "cp", "pp", "chunks")} == {"tp": 4, "cp": 2, "pp": 4, "chunks": 5}
 
 
 def test_rows_of_an_unknown_source_are_left_out() -> None:
@@ -363,7 +372,7 @@ def test_the_command_writes_a_page_and_fails_where_a_bound_is_passed(
     (planned,), _ = plan_rows([ROWS[name]], read_command([], ""))
     (result,) = simulated(point for point in (planned.point,) if point).values()
     rows = table(tmp_path / "a.csv", name, step_time_s=str(share * result["training_time_s"]))
-    others = table(tmp_path / "b.csv", "vtrain_multi_0003", cp="2")
+    others = table(tmp_path / "b.csv", "vtrain_multi_0003", notes="LoRA")
 
     assert main(["--rows", str(rows), "--rows", str(others), f"out={tmp_path}"]) == code
 
@@ -371,7 +380,7 @@ def test_the_command_writes_a_page_and_fails_where_a_bound_is_passed(
     told = capsys.readouterr()
     assert "1 row compared, 1 left out" in told.out
     assert f"| {'ok' if code == 0 else 'passed'} |" in page
-    assert "| vtrain_multi | 1 | context parallelism is not simulated |" in page
+    assert "| vtrain_multi | 1 | LoRA is not simulated |" in page
     assert (tmp_path / "validate" / "figures" / "korthikanti_2022.png").stat().st_size > 10_000
     assert ("the bounds of korthikanti_2022" in told.err) == bool(code)
 

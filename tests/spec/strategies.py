@@ -116,6 +116,7 @@ clusters = st.builds(
 def models(draw: st.DrawFn) -> ModelSpec:
     kv_heads, groups, width = draw(counts), draw(counts), draw(counts)
     vocab = draw(st.one_of(st.just(0), counts))
+    experts = draw(st.one_of(st.just(0), counts))
     return ModelSpec(
         name=draw(words),
         layers=draw(counts),
@@ -127,9 +128,13 @@ def models(draw: st.DrawFn) -> ModelSpec:
         seq_len=draw(counts),
         gated=draw(st.booleans()),
         norm=draw(st.sampled_from(("layernorm", "rmsnorm"))),
-        bias=draw(st.booleans()),
+        bias=not experts and draw(st.booleans()),
         learned_positions=vocab > 0 and draw(st.booleans()),
         tied=vocab > 0 and draw(st.booleans()),
+        experts=experts,
+        experts_per_token=draw(st.integers(1, experts)) if experts else 0,
+        expert_ffn=draw(counts) if experts else 0,
+        shared_ffn=draw(counts) if experts else 0,
     )
 
 
@@ -188,6 +193,7 @@ def _groups(draw: st.DrawFn, micro_batch: int, free: Iterator[int]) -> tuple[Dev
             draw(st.just(()) | st.lists(st.floats(0.1, 10), min_size=parts, max_size=parts).map(tuple))
             for parts in (tp, tp * cp)
         )
+        shares = shares if cp == 1 else ()
         ranks = tuple(next(free) for _ in range(tp * cp))
         groups.append(DeviceGroup(ranks=ranks, samples=share, cp=cp, tp_shares=shares, state_shares=kept))
     return tuple(groups)

@@ -143,7 +143,7 @@ def test_cp_that_does_not_divide(scenario: dict[str, Any]) -> None:
             "[1.0, 1.0, 2.0]: with zero: 0 every rank keeps all states of its own; leave it out, or write zero: 1, 2 "
             "or 3",
         ),
-        ("cp", 3, "3: context parallelism is not simulated yet; write cp: 1"),
+        ("cp", 3, "3: 4096 tokens are not cut into 6 equal chunks; choose one whose double divides seq_len"),
     ],
 )
 def test_a_group_that_cannot_be(scenario: dict[str, Any], path: str, value: object, told: str) -> None:
@@ -162,7 +162,7 @@ def test_what_is_not_simulated_is_refused(scenario: dict[str, Any]) -> None:
     )
     stage["recompute"] = []
     stage["ep"] = 2
-    assert message(scenario) == f"{path}.ep = 2: expert parallelism is not simulated yet; write ep: 1"
+    assert message(scenario) == f"{path}.ep = 2: the model has no experts; write ep: 1"
     stage["micro_batch"], stage["groups"][0]["samples"] = 2, 2
     assert message(scenario) == (
         f"{path}.micro_batch = 2: the replica's is 1, and regrouping between stages is not simulated yet; write 1"

@@ -14,8 +14,8 @@ at work. A layer's gradients take 2 max_i sum_j 12 H^2 b / (least t * members * 
 (greatest t // least t) positions, one layer after another. The iteration is 1.8 times the slowest pipeline and 1.1
 times the gradients of all layers (1.65 times with sharded weights).
 
-Where a stage has several groups, which HexiScale does not have, the slowest counts, and each is a member of its own in
-the sync of its layers.
+Nothing is estimated of a mixture of experts, which HexiScale does not have. Where a stage has several groups, which it
+does not have either, the slowest counts, and each is a member of its own in the sync of its layers.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ class HexiScale:
             route = site.fabric.route(src, dst)
             return size_bytes / min(float(site.fabric.bandwidth_bytes_per_s[link]) for link in route)
 
+        if scenario.model.experts:  # its layers have 12 H^2 weights
+            return None
         slowest_s = max(_pipeline_s(replica, scenario, site, seconds) for replica in deployment.replicas)
         sharded = SHARDED if deployment.zero == SHARDED_WEIGHTS else 1.0
         layers = range(1, scenario.model.layers + 1) if self.syncs else ()

@@ -9,7 +9,7 @@ from xsim.plan.shard import MASK_BYTES, Shard
 
 __all__ = ["CORE", "core"]
 
-CORE = ("core", "scores", "softmax", "attention_dropout", "context")  # names of its operators, of both ways
+CORE = ("core", "merge", "scores", "softmax", "attention_dropout", "context")  # names of its operators, of all ways
 BACKWARD_PRODUCTS = 5  # one again and four gradients, for two forward (https://arxiv.org/abs/2205.14135 algorithm 4)
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from xsim.plan.comm import CollectiveKind
-from xsim.plan.operator import Exchange
+from xsim.plan.comm import Collective, CollectiveKind
+from xsim.plan.operator import Exchange, ShardedOperator
 from xsim.plan.workload import Compute
 
-__all__ = ["PassExchange", "side_by_side", "slowed", "without"]
+__all__ = ["Degrees", "PassExchange", "exchanges", "exchanging", "side_by_side", "slowed", "without"]
 
 LEAST_LEFT = 0.1  # of a measured layer that is left for its operators, whatever its collectives take
 
@@ -25,12 +25,84 @@ class PassExchange:
 
     Attributes:
         collective: What it is in that pass.
-        beside: The product that runs side by side with it.
+        steps: The collectives of a group whose ranks are those from 0 on, all at once.
+        beside: What runs side by side with it.
     """
 
     exchange: Exchange
     collective: CollectiveKind
+    steps: tuple[Collective, ...]
     beside: Compute | None = None
+
+    def collectives(self, ranks: Sequence[int]) -> tuple[Collective, ...]:
+        """Those of a group of ``ranks``."""
+        return tuple(replace(step, ranks=tuple(ranks[place] for place in step.ranks)) for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Degrees:
+    """How many ranks of a group cut what: weights, sequences, experts.
+
+    Rank ``(position * cp + context) * tp + i`` is the i-th tensor rank of a context rank of the group at ``position``.
+    """
+
+    tp: int
+    cp: int = 1
+    ep: int = 1
+
+    @property
+    def ranks(self) -> range:
+        """All of them."""
+        return range(self.tp * self.cp * self.ep)
+
+    def sets(self, over: str) -> Iterator[tuple[range, int]]:
+        """(ranks that talk among themselves, the number of their shard), of an exchange over some of them.
+
+        Shards differ by position and tensor rank, ``position * tp + i``.
+        """
+        tp, cp, ep = self.tp, self.cp, self.ep
+        if over == "tensor":
+            yield from (
+                (self.ranks[start : start + tp], start // (cp * tp) * tp) for start in range(0, cp * tp * ep, tp)
+            )
+        elif over == "context":
+            for shard in range(tp * ep):
+                start = shard // tp * cp * tp
+                yield self.ranks[start + shard % tp : start + cp * tp : tp], shard
+        else:
+            yield from ((self.ranks[start :: cp * tp], start % tp) for start in range(cp * tp))
+
+    def shard(self, rank: int) -> int:
+        """Which shard a rank has."""
+        return rank // (self.cp * self.tp) * self.tp + rank % self.tp
+
+
+def exchanging(across: Sequence[ShardedOperator | Exchange], degrees: Degrees, kind: str) -> PassExchange | None:
+    """What one exchange of each shard, or that beside an operator of each, is in an action."""
+    each = [part if isinstance(part, Exchange) else part.beside for part in across]
+    found = [exchange for exchange in each if exchange is not None]
+    collective = _exchanged(found[0], kind) if found else None
+    if collective is None:
+        return None
+    steps = []
+    for ranks, number in degrees.sets(found[0].over):
+        own = found[number]
+        forward = kind == "F" or not own.back_cuts
+        cuts, shares = (own.cuts, own.shares) if forward else (own.back_cuts, own.back_shares)
+        ends = None if collective == "all_reduce" else cuts
+        steps.append(Collective(collective, tuple(ranks), range(cuts[-1]), cuts=ends, shares=shares))
+    return PassExchange(found[0], collective, tuple(steps))
+
+
+def exchanges(part: ShardedOperator | Exchange, kind: str) -> bool:
+    """Whether ``part`` has a collective in an action, or beside what it does there."""
+    exchange = part if isinstance(part, Exchange) else part.beside
+    return exchange is not None and _exchanged(exchange, kind) is not None
+
+
+def _exchanged(exchange: Exchange, kind: str) -> CollectiveKind | None:
+    """The collective of ``exchange`` in an action; gradients of the weights need none."""
+    return {"F": exchange.forward, "W": None}.get(kind, exchange.backward)
 
 
 def side_by_side(parts: Iterable[tuple[Compute | PassExchange, bool]]) -> Iterator[Compute | PassExchange]:
@@ -50,6 +122,7 @@ def side_by_side(parts: Iterable[tuple[Compute | PassExchange, bool]]) -> Iterat
             held_product
             and isinstance(held, Compute)
             and isinstance(part, PassExchange)
+            and part.exchange.over == "tensor"
             and part.collective != "all_gather"
         ):
             held, held_product = replace(part, beside=held), False

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.beside import PassExchange, side_by_side, slowed, without
-from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
+from xsim.plan.beside import Degrees, PassExchange, exchanges, exchanging, side_by_side, slowed, without
+from xsim.plan.comm import Collective, CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Holding, Site
 from xsim.plan.dispatch import host_waits_ps, kernels
 from xsim.plan.judge import verify_collective
+from xsim.plan.mixture import experts_of
 from xsim.plan.operator import Exchange, Pass, Place, ShardedOperator
 from xsim.plan.operators import layer_kind, layer_operators, like_layer
 from xsim.plan.optimizer import optimizer_operators
@@ -26,16 +27,19 @@ from xsim.spec.shares import share_cuts
 
 __all__ = ["Bodies"]
 
+OVERLAPPED = ("attention", "mlp", "head")  # kinds whose products may run beside tensor-parallel collectives
+
 
 @dataclass(frozen=True, slots=True)
 class _GroupShape:
     """A device group as far as the time of a layer depends on it.
 
     Attributes:
-        devices: Per tensor rank, the lowest rank of the cluster that has an equal device.
+        devices: Per rank, the lowest rank of the cluster that has an equal device.
     """
 
     devices: tuple[int, ...]
+    degrees: Degrees
     shares: tuple[float, ...]
     samples: int
     sequence_parallel: bool
@@ -75,11 +79,11 @@ class Bodies:
     overlap: bool = False
     _layers: dict[tuple[_GroupShape, _Layer, str], tuple[Compute | PassExchange, ...]] = field(default_factory=dict)
     _holding: dict[tuple[_GroupShape, _Layer, str], bool] = field(default_factory=dict)
-    _graphs: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], TransferGraph] = field(default_factory=dict)
+    _graphs: dict[tuple[Collective, ...], TransferGraph] = field(default_factory=dict)
     _bodies: dict[tuple[object, ...], Body] = field(default_factory=dict)
-    _alone: dict[tuple[tuple[int, ...], CollectiveKind, tuple[int, ...]], int] = field(default_factory=dict)
+    _alone: dict[tuple[Collective, ...], int] = field(default_factory=dict)
     _first: list[int] = field(default_factory=list)
-    _operators: dict[tuple[_GroupShape, int, int, int], _Parts] = field(default_factory=dict)
+    _operators: dict[tuple[_GroupShape, int, int], _Parts] = field(default_factory=dict)
 
     def on(self, devices: Sequence[DeviceSpec]) -> Bodies:
         """The same on other devices; their collectives are these very ones."""
@@ -101,16 +105,13 @@ class Bodies:
             ready: By layer, the gradient syncs whose part of this group is complete when that layer is done.
             needed: By direction, ``F`` or ``B``, and layer: what fetches the weights of the layers that begin with it.
         """
-        if not self._first:
-            self._first.extend(_first_equal(self.devices))
-        devices = tuple(self._first[rank] for rank in group.ranks)
-        shape = _GroupShape(devices, group.tp_shares, group.samples, stage.sequence_parallel)
+        shape = self._shape(stage, group)
         ordered = layers if kind == "F" else layers[::-1]
         alike = self._alike(shape, stage, ordered)
         action = Action(kind, 0)
         waiting = tuple(ready.get(layer, ()) if action.completes else () for layer in ordered)
         fetching = tuple(needed.get((action.carries, layer), ()) for layer in ordered)
-        key = (shape, group.ranks if group.tp > 1 else (), alike, kind, waiting, fetching)
+        key = (shape, group.ranks if len(group.ranks) > 1 else (), alike, kind, waiting, fetching)
         if key not in self._bodies:
             steps = {layer: self._steps(shape, group.ranks, layer, kind) for layer in dict.fromkeys(alike)}
             parts = zip(fetching, alike, self._host_waits(shape, group.ranks, alike, kind), waiting, strict=True)
@@ -119,16 +120,21 @@ class Bodies:
             )
         return self._bodies[key]
 
+    def _shape(self, stage: Stage, group: DeviceGroup) -> _GroupShape:
+        if not self._first:
+            self._first.extend(_first_equal(self.devices))
+        devices = tuple(self._first[rank] for rank in group.ranks)
+        degrees = Degrees(group.tp, group.cp // stage.ep, stage.ep)
+        samples = group.samples // stage.ep
+        return _GroupShape(devices, degrees, group.tp_shares, samples, stage.sequence_parallel)
+
     def layer_ps(self, kind: str, stage: Stage, group: DeviceGroup, layer: int) -> int:
         """Picoseconds of one micro-batch in one layer if its collectives have the wires to themselves.
 
         Args:
             kind: Of the action, as in ``micro_batch``.
         """
-        if not self._first:
-            self._first.extend(_first_equal(self.devices))
-        devices = tuple(self._first[rank] for rank in group.ranks)
-        shape = _GroupShape(devices, group.tp_shares, group.samples, stage.sequence_parallel)
+        shape = self._shape(stage, group)
         alike = self._alike(shape, stage, (layer,))
         waits = (
             max(late.durations_ps) for found in self._host_waits(shape, group.ranks, alike, kind) for late in found
@@ -157,10 +163,10 @@ class Bodies:
     def _launches(self, shape: _GroupShape, layer: _Layer, kind: str) -> int:
         """How many kernels and collectives an action launches in a layer."""
         parts = self._parts(shape, layer.number, 0)
-        done = ((parts[position], what) for position, what in _script(parts, layer.again, kind))
-        return sum(
-            _exchanged(part, what) is not None if isinstance(part, Exchange) else kernels(part, _PASSES[what])
-            for part, what in done
+        done = [(parts[position], what) for position, what in _script(parts, layer.again, kind)]
+        collectives = sum(exchanges(part, what) for part, what in done)
+        return collectives + sum(
+            kernels(part, _PASSES[what]) for part, what in done if isinstance(part, ShardedOperator)
         )
 
     def _part_ps(self, part: Compute | PassExchange, ranks: tuple[int, ...]) -> int:
@@ -172,10 +178,10 @@ class Bodies:
 
     def _alone_ps(self, part: PassExchange, ranks: tuple[int, ...]) -> int:
         """What its collective takes with the wires to itself."""
-        key = (ranks, part.collective, part.exchange.cuts)
-        if key not in self._alone:
-            self._alone[key] = self.site.price(CommPlan((_collective(part, ranks),)), self.scenario.dtype_bytes)
-        return self._alone[key]
+        steps = part.collectives(ranks)
+        if steps not in self._alone:
+            self._alone[steps] = self.site.price(CommPlan(steps), self.scenario.dtype_bytes)
+        return self._alone[steps]
 
     def _beside(self, part: PassExchange, ranks: tuple[int, ...]) -> Compute | None:
         """What runs beside its collective, on the processors that this leaves."""
@@ -197,8 +203,11 @@ class Bodies:
             kept: With optimizer sharding, what each rank keeps and updates instead.
         """
         scenario, devices = self.scenario, self.devices
-        held = scenario.model.held_parameters(i for part in stage.layers for i in part)
-        parts = [stop - start for start, stop in pairwise(share_cuts(held, group.tp, group.tp_shares))]
+        model, layers = scenario.model, [layer for part in stage.layers for layer in part]
+        having = (len(experts_of(model.experts, stage.ep, position)) for position in range(stage.ep))
+        held = [model.held_parameters(layers, experts) for experts in having]
+        cuts = [share_cuts(own, group.tp, group.tp_shares) for own in held for _ in range(group.cp // stage.ep)]
+        parts = [stop - start for own in cuts for start, stop in pairwise(own)]
         own = [kept[rank].parameters for rank in group.ranks] if kept else parts
         place = Place(
             layers=tuple(layer_kind(scenario.model, layer) for span in stage.layers for layer in span),
@@ -258,31 +267,43 @@ class Bodies:
 
         Each with whether it is a product with weights.
         """
-        devices = self.devices
-        per_rank = [self._parts(shape, layer.number, index) for index in range(len(shape.devices))]
-        for position, done in _script(per_rank[0], layer.again, kind):
-            part = per_rank[0][position]
+        shards = [self._parts(shape, layer.number, shard) for shard in range(shape.degrees.tp * shape.degrees.ep)]
+        for position, done in _script(shards[0], layer.again, kind):
+            across = [parts[position] for parts in shards]
+            part = across[0]
             if isinstance(part, Exchange):
-                collective = _exchanged(part, done)
-                if collective:
-                    yield PassExchange(part, collective), False
-            else:
-                operators = (own for parts in per_rank if isinstance(own := parts[position], ShardedOperator))
-                times = tuple(self._time_ps(devices[d], o, done) for d, o in zip(shape.devices, operators, strict=True))
-                if any(times):
-                    yield Compute(part.kind, times), part.bound == "matmul" and part.weight_gradient is not None
+                if found := exchanging(across, shape.degrees, done):
+                    yield found, False
+                continue
+            times = self._times_ps(shape, across, done)
+            work = Compute(part.kind, times) if any(times) else None
+            if found := exchanging(across, shape.degrees, done):
+                yield replace(found, beside=work), False
+            elif work:
+                yield work, part.bound == "matmul" and part.kind in OVERLAPPED and part.weight_gradient is not None
 
-    def _parts(self, shape: _GroupShape, layer: int, index: int) -> _Parts:
-        key = (replace(shape, devices=()), len(shape.devices), layer, index)  # they do not depend on the devices
+    def _times_ps(self, shape: _GroupShape, across: Sequence[ShardedOperator | Exchange], kind: str) -> tuple[int, ...]:
+        """Of an operator that is given of each shard, on each rank."""
+        operators = [part for part in across if isinstance(part, ShardedOperator)]
+        return tuple(
+            self._time_ps(self.devices[device], operators[shape.degrees.shard(rank)], kind)
+            for rank, device in enumerate(shape.devices)
+        )
+
+    def _parts(self, shape: _GroupShape, layer: int, shard: int) -> _Parts:
+        key = (replace(shape, devices=()), layer, shard)  # they do not depend on the devices
         if key not in self._operators:
             self._operators[key] = layer_operators(
                 self.scenario,
                 layer,
                 samples=shape.samples,
-                tp=len(shape.devices),
-                index=index,
+                tp=shape.degrees.tp,
+                index=shard % shape.degrees.tp,
                 sequence_parallel=shape.sequence_parallel,
                 shares=shape.shares,
+                cp=shape.degrees.cp,
+                ep=shape.degrees.ep,
+                position=shard // shape.degrees.tp,
             )
         return self._operators[key]
 
@@ -290,26 +311,23 @@ class Bodies:
         return sum(paced_ps(self.compute, device, operator, pass_) for pass_ in _PASSES[kind])
 
     def _collect(self, exchanged: PassExchange, ranks: tuple[int, ...]) -> Collect:
-        exchange, kind = exchanged.exchange, exchanged.collective
-        key = (ranks, kind, exchange.cuts)
-        if key not in self._graphs:
-            collective = _collective(exchanged, ranks)
-            self._graphs[key] = lower_plan(
-                CommPlan((collective,)),
-                [ranks],
-                lambda step: self.collective.expand(step, self.site),
-                self.scenario.dtype_bytes,
-            )
-            if self.verify:
-                verify_collective(self._graphs[key], collective, self.scenario.dtype_bytes)
-        return Collect(exchange.kind, self._graphs[key], self._beside(exchanged, ranks))
+        steps = exchanged.collectives(ranks)
+        if steps not in self._graphs:
+            self._graphs[steps] = self._lowered(steps, ranks)
+            for step in steps if self.verify else ():
+                verify_collective(self._lowered((step,), step.ranks), step, self.scenario.dtype_bytes)
+        return Collect(exchanged.exchange.kind, self._graphs[steps], self._beside(exchanged, ranks))
+
+    def _lowered(self, steps: tuple[Collective, ...], ranks: tuple[int, ...]) -> TransferGraph:
+        plan, size = CommPlan(steps), self.scenario.dtype_bytes
+        return lower_plan(plan, [ranks], lambda step: self.collective.expand(step, self.site), size)
 
 
 def _shares(group: DeviceGroup) -> Sequence[float]:
     """Of each rank, as ``Place`` has it."""
     if not group.tp_shares:
-        return (1.0,) * group.tp
-    return tuple(share * group.tp / sum(group.tp_shares) for share in group.tp_shares)
+        return (1.0,) * len(group.ranks)
+    return tuple(share * group.tp / sum(group.tp_shares) for share in group.tp_shares) * group.cp
 
 
 _PASSES: Mapping[str, tuple[Pass, ...]] = {
@@ -327,16 +345,6 @@ def _script(parts: Sequence[ShardedOperator | Exchange], again: frozenset[str], 
     for position in positions if kind == "F" else reversed(positions):
         yield from ((earlier, "F") for earlier in before.get(position, ()))
         yield position, kind
-
-
-def _collective(exchanged: PassExchange, ranks: tuple[int, ...]) -> Collective:
-    cuts, kind = exchanged.exchange.cuts, exchanged.collective
-    return Collective(kind, ranks, range(cuts[-1]), cuts=None if kind == "all_reduce" else cuts)
-
-
-def _exchanged(exchange: Exchange, kind: str) -> CollectiveKind | None:
-    """The collective of ``exchange`` in an action; gradients of the weights need none."""
-    return {"F": exchange.forward, "W": None}.get(kind, exchange.backward)
 
 
 def _merged(parts: Iterable[Compute | PassExchange]) -> Iterator[Compute | PassExchange]:

@@ -10,6 +10,7 @@ from typing import Literal
 from xsim.errors import PlanError
 from xsim.fabric.transfers import COLUMNS, IDEAL, Row, TransferGraph, graph_of
 from xsim.plan.layout import Layout, even_pieces, overlaps
+from xsim.spec.shares import share_cuts
 
 __all__ = [
     "Collective",
@@ -67,6 +68,7 @@ class Collective:
 
     Attributes:
         root: Position in ``ranks`` of the source of a broadcast, the target of a reduce; absent: the first.
+        shares: Of an all-to-all, what each rank gets of every piece, in proportion; empty: as even as can be.
     """
 
     kind: CollectiveKind
@@ -75,6 +77,7 @@ class Collective:
     root: int | None = None
     cuts: tuple[int, ...] | None = None
     after: tuple[int, ...] = ()
+    shares: tuple[int, ...] = ()
 
     def pieces(self) -> tuple[range, ...]:
         """Piece i, of ``ranks[i]``; may be empty."""
@@ -83,8 +86,14 @@ class Collective:
         return tuple(range(*ends) for ends in pairwise(self.cuts))
 
     def blocks(self) -> tuple[tuple[range, ...], ...]:
-        """Block j of piece i, which ``ranks[i]`` has for ``ranks[j]``: piece i cut as evenly as can be."""
-        return tuple(tuple(even_pieces(piece, len(self.ranks))) for piece in self.pieces())
+        """Block j of piece i, which ``ranks[i]`` has for ``ranks[j]``: piece i cut by ``shares``."""
+        return tuple(
+            tuple(
+                range(piece.start + start, piece.start + stop)
+                for start, stop in pairwise(share_cuts(len(piece), len(self.ranks), self.shares))
+            )
+            for piece in self.pieces()
+        )
 
 
 Step = Transfer | Collective

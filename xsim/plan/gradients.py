@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xsim.plan.groups import Holder, dp_groups
-from xsim.plan.layout import Layout
+from xsim.plan.layout import Layout, pieces
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup
 from xsim.spec.model import ModelSpec
 from xsim.spec.shares import share_cuts
@@ -19,7 +19,7 @@ class Bucket:
     """Gradients that are synchronised at once.
 
     Attributes:
-        kind: Parameter class: ``dense``, ``embedding``, ``head``.
+        kind: Parameter class: ``dense``, ``expert``, ``embedding``, ``head``.
         layers: Whose gradients.
         size: Elements of one whole copy.
         members: Positions of the holders in the input; two or more.
@@ -37,7 +37,7 @@ class Bucket:
 
 def gradient_layout(group: DeviceGroup, bucket: Bucket) -> Layout:
     """How ``group`` cuts the gradients of ``bucket`` among its ranks."""
-    layers = len(bucket.layers) if bucket.kind == "dense" else 0
+    layers = len(bucket.layers) if bucket.kind in {"dense", "expert"} else 0
     return Layout(group.ranks, share_cuts(bucket.size, group.tp, group.tp_shares), layers=layers)
 
 
@@ -53,7 +53,7 @@ def gradient_buckets(model: ModelSpec, holders: Sequence[Holder], most: int | No
         holders: Every contiguous range of layers that a device group holds; one group may have several.
         most: Elements of the largest bucket of more than one layer; None for one bucket per segment.
     """
-    return (*_dense(model, holders, most), *_ends(model, holders))
+    return (*_dense(model, holders, most), *_experts(model, holders, most), *_ends(model, holders))
 
 
 def backward_order(buckets: Iterable[Bucket]) -> tuple[Bucket, ...]:
@@ -65,19 +65,38 @@ def backward_order(buckets: Iterable[Bucket]) -> tuple[Bucket, ...]:
 
 
 def _dense(model: ModelSpec, holders: Sequence[Holder], most: int | None) -> Iterator[Bucket]:
-    """The transformer layers: a group per segment of the sweep line, a bucket per ``most`` elements of it."""
-    dense = [range(max(h.layers.start, 1), min(h.layers.stop, model.layers + 1)) for h in holders]
-    present = [i for i, layers in enumerate(dense) if layers]
-    per_layer = model.layer_parameters(1)
-    for group in dp_groups(Holder(holders[i].ranks, dense[i]) for i in present):
-        if len(group.members) < 2:
-            continue
-        members = tuple(present[i] for i in group.members)
-        fit = len(group.layers) if most is None else max(1, most // per_layer)
-        for stop in range(group.layers.stop, group.layers.start, -fit):  # gradients come last layer first
-            layers = range(max(group.layers.start, stop - fit), stop)
-            after = (layers.start,) * len(members)
-            yield Bucket("dense", layers, len(layers) * per_layer, members, after, (layers,))
+    """The transformer layers, without experts: a group per segment of the sweep line."""
+    per_layer = model.layer_parameters(1) - model.experts * model.expert_parameters
+    for layers, members in _segments(model, holders, range(len(holders))):
+        yield from _buckets("dense", layers, members, per_layer, most)
+
+
+def _experts(model: ModelSpec, holders: Sequence[Holder], most: int | None) -> Iterator[Bucket]:
+    """Their experts: a group per segment of those that hold the same of them."""
+    held = [range(model.experts) if holder.experts is None else holder.experts for holder in holders]
+    for piece in pieces([end for own in held if own for end in (own.start, own.stop)]):
+        having = [i for i, own in enumerate(held) if own.start <= piece.start and piece.stop <= own.stop]
+        for layers, members in _segments(model, holders, having):
+            yield from _buckets("expert", layers, members, len(piece) * model.expert_parameters, most)
+
+
+def _segments(
+    model: ModelSpec, holders: Sequence[Holder], among: Sequence[int]
+) -> Iterator[tuple[range, tuple[int, ...]]]:
+    """(transformer layers, those ``among`` all holders that hold them), where two or more do."""
+    inner = {i: range(max(holders[i].layers.start, 1), min(holders[i].layers.stop, model.layers + 1)) for i in among}
+    present = [i for i, layers in inner.items() if layers]
+    for group in dp_groups(Holder(holders[i].ranks, inner[i]) for i in present):
+        if len(group.members) > 1:
+            yield group.layers, tuple(present[i] for i in group.members)
+
+
+def _buckets(kind: str, segment: range, members: tuple[int, ...], per_layer: int, most: int | None) -> Iterator[Bucket]:
+    """One for each ``most`` elements of ``segment``; gradients come last layer first."""
+    fit = len(segment) if most is None else max(1, most // per_layer)
+    for stop in range(segment.stop, segment.start, -fit):
+        layers = range(max(segment.start, stop - fit), stop)
+        yield Bucket(kind, layers, len(layers) * per_layer, members, (layers.start,) * len(members), (layers,))
 
 
 def _ends(model: ModelSpec, holders: Sequence[Holder]) -> Iterator[Bucket]:

@@ -11,10 +11,15 @@ __all__ = ["CommGroup", "Holder", "dp_groups"]
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A device group and one contiguous range of layers that it holds."""
+    """A device group and one contiguous range of layers that it holds.
+
+    Attributes:
+        experts: Which experts of each of them it has, if they have any; absent: all.
+    """
 
     ranks: tuple[int, ...]
     layers: range
+    experts: range | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 
 from xsim.plan.activations import Activations, Part
+from xsim.plan.mixture import experts_of
 from xsim.plan.operators import layer_operators, like_layer
 from xsim.plan.optimizer import optimizer_state_bytes
 from xsim.plan.route import Order, scheduled
@@ -39,7 +40,8 @@ class RankMemory:
             been gathered whole.
         buffer_bytes: What it sends to and gets from neighbouring stages, a tensor each way; of sharded gradients the
             largest bucket, which is whole before it is cut; of sharded weights the most that is whole at once for the
-            layers under way.
+            layers under way; of a ring of context ranks the keys and values that come beside those at hand, and as much
+            for their gradients.
         reserve_bytes: Of the framework, and what lies unusable between tensors.
     """
 
@@ -70,6 +72,8 @@ class Load:
         kept: With ``zero``, per rank the part of its parameters whose states it keeps.
         bucket: Parameters of its largest gradient bucket, over ``tp``.
         needed: Shared parameters of the stretch of layers that has most, over ``tp``.
+        cp: Context ranks, of which this is one.
+        ep, position: How many share out the experts, and which of them this is.
         neighbours: How many sides another stage is on, 0 to 2.
     """
 
@@ -85,11 +89,19 @@ class Load:
     bucket: int = 0
     needed: int = 0
     neighbours: int = 0
+    cp: int = 1
+    ep: int = 1
+    position: int = 0
+
+    def parameters(self, scenario: Scenario) -> int:
+        """All that its tensor ranks hold together."""
+        experts = len(experts_of(scenario.model.experts, self.ep, self.position))
+        return scenario.model.held_parameters(each_layer(self), experts)
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A device group and its load.
+    """The tensor ranks of a device group, or of one of its context ranks, and their load.
 
     Attributes:
         path: Where the deployment has it.
@@ -104,8 +116,8 @@ class Held:
 
 def rank_memory(scenario: Scenario, load: Load, index: int) -> RankMemory:
     """The peak need of rank ``index`` of a group that holds ``load``."""
-    model, own, gradient = scenario.model, scenario.dtype_bytes, scenario.gradient_dtype_bytes
-    held = share_cuts(model.held_parameters(each_layer(load)), load.tp, load.shares)
+    own, gradient = scenario.dtype_bytes, scenario.gradient_dtype_bytes
+    held = share_cuts(load.parameters(scenario), load.tp, load.shares)
     parameters = held[index + 1] - held[index]
     sharded = int(parameters * load.kept[index]) if load.zero else parameters
     bucket = -(-load.bucket // load.tp) if load.zero >= 2 else 0
@@ -117,7 +129,10 @@ def rank_memory(scenario: Scenario, load: Load, index: int) -> RankMemory:
         optimizer_bytes=sharded * optimizer_state_bytes(scenario.optimizer, scenario.precision),
         activation_bytes=max((during for during, _ in kept.curve(load.actions)), default=0),
         workspace_bytes=kept.widest_bytes(),
-        buffer_bytes=bucket * gradient + needed * own + _handed_bytes(scenario, load, index),
+        buffer_bytes=bucket * gradient
+        + needed * own
+        + _handed_bytes(scenario, load, index)
+        + _coming_bytes(scenario, load, index),
     )
     if not (scenario.framework_bytes or scenario.fragmentation):
         return need
@@ -142,6 +157,9 @@ def parts_of(scenario: Scenario, load: Load, layer: int, index: int) -> tuple[Pa
         index=index,
         sequence_parallel=load.sequence_parallel,
         shares=load.shares,
+        cp=load.cp,
+        ep=load.ep,
+        position=load.position,
     )
 
 
@@ -152,11 +170,20 @@ def each_layer(load: Load) -> Iterator[int]:
 
 def _handed_bytes(scenario: Scenario, load: Load, index: int) -> int:
     """On each side that has a neighbour, an activation one way and its gradient the other."""
-    if not load.neighbours:
+    return 2 * load.neighbours * _shard(scenario, load, index).own * scenario.dtype_bytes
+
+
+def _coming_bytes(scenario: Scenario, load: Load, index: int) -> int:
+    """In a ring two blocks of keys and values, of which one comes, and backward two of their gradients."""
+    if load.cp == 1 or scenario.context_parallel != "ring":
         return 0
+    shard = _shard(scenario, load, index)
+    return 4 * 2 * shard.tokens * shard.kv_heads * scenario.model.head_dim * scenario.dtype_bytes
+
+
+def _shard(scenario: Scenario, load: Load, index: int) -> Shard:
     where = (scenario.model, load.samples, load.tp, index, scenario.precision, load.sequence_parallel, load.shares)
-    shard = Shard(*where, scenario.gradient_dtype_bytes)
-    return 2 * load.neighbours * shard.own * scenario.dtype_bytes
+    return Shard(*where, scenario.gradient_dtype_bytes, load.cp)
 
 
 def loads(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Iterator[Held]:
@@ -169,12 +196,15 @@ def loads(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Iterator[He
         sides = 0 if stages == 1 else 2 if len(stage.layers) > 1 else (s > 0) + (s + 1 < stages)
         for g, group in enumerate(stage.groups):
             held = (stage.layers, group.samples, group.tp, group.tp_shares, stage.sequence_parallel)
-            load = Load(*held, actions, stage.recompute, neighbours=sides)
-            if plan.zero:
-                own = [kept[rank] for rank in group.ranks]
-                parts = tuple(Fraction(each.parameters, max(each.tp_parameters, 1)) for each in own)
-                bucket = max(each.bucket for each in own) * group.tp
-                needed = max(each.needed for each in own) * group.tp
-                load = replace(load, zero=plan.zero, kept=parts, bucket=bucket, needed=needed)
-            key = (place, *held, stage.recompute, load.kept, load.bucket, load.needed)
-            yield Held(f"replicas[{r}].stages[{s}].groups[{g}]", load, key, group.ranks)
+            experts = (stage.ep, g % stage.ep)
+            alike = Load(*held, actions, stage.recompute, 0, (), 0, 0, sides, group.cp, *experts)
+            for part in group.contexts():
+                load = alike
+                if plan.zero:
+                    own = [kept[rank] for rank in part.ranks]
+                    parts = tuple(Fraction(each.parameters, max(each.tp_parameters, 1)) for each in own)
+                    bucket = max(each.bucket for each in own) * group.tp
+                    needed = max(each.needed for each in own) * group.tp
+                    load = replace(load, zero=plan.zero, kept=parts, bucket=bucket, needed=needed)
+                key = (place, *held, group.cp, experts, stage.recompute, load.kept, load.bucket, load.needed)
+                yield Held(f"replicas[{r}].stages[{s}].groups[{g}]", load, key, part.ranks)

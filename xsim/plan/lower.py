@@ -7,31 +7,34 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 
 from xsim.errors import PlanError
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.bodies import Bodies
 from xsim.plan.bound import Bounds
+from xsim.plan.boundary import Side, boundary_layouts
 from xsim.plan.comm import CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Reshard, Schedule, Site
 from xsim.plan.gradients import Bucket, backward_order, bucket_elements, gradient_buckets, gradient_layout
 from xsim.plan.groups import Holder
 from xsim.plan.judge import verify_gather, verify_move, verify_reduce, verify_reduce_scatter
 from xsim.plan.layout import Layout
+from xsim.plan.mixture import experts_of
 from xsim.plan.route import Order, routes, scheduled
 from xsim.plan.shards import shard_layout
 from xsim.plan.workload import Action, Body, Fetch, Move, Program, Ready, Sync, Workload
 from xsim.plan.zero import Kept, kept_states, state_shares
 from xsim.spec.cluster import DeviceSpec, rank_devices
-from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage
+from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage, joined
+from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
-from xsim.spec.shares import share_cuts
 
 __all__ = ["Lowered", "lower", "lower_comm"]
 
 Complete = dict[int, tuple[Ready, ...]]
 Needed = dict[tuple[str, int], tuple[Fetch, ...]]
+Parties = Sequence[Sequence[int]]  # ranks that take part together
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,9 +110,12 @@ def lower_comm(
 class _Place:
     """A device group and where the deployment has it; its position among all is its program number.
 
+    Groups that share out experts do everything together: they are one here.
+
     Attributes:
+        group: The number of the first.
+        parts: Each of them, with which samples of each micro-batch it takes.
         spec: Its stage, with all layers that the groups hold: the mirrored stage's too in a bidirectional schedule.
-        samples: Which of each micro-batch it takes.
         actions: What it does, in order.
     """
 
@@ -118,8 +124,14 @@ class _Place:
     group: int
     spec: Stage
     devices: DeviceGroup
-    samples: range
+    parts: tuple[tuple[DeviceGroup, range], ...]
     actions: tuple[Action, ...]
+
+    def held(self) -> Iterator[tuple[DeviceGroup, int]]:
+        """Those that hold the dense weights, each a copy, and which part of the experts each has."""
+        for position, (group, _) in enumerate(self.parts):
+            for part in group.contexts():
+                yield part, position
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,26 +151,28 @@ class _Wires:
         proven = self._proven("move", plan, (source.ranks + target.ranks,), between, verify_move, source, target)
         return *proven, self.bounds.move_ps(source, target)
 
-    def reduce(self, layouts: Sequence[Layout]) -> tuple[TransferGraph, str, int]:
+    def reduce(self, layouts: Sequence[Layout], parties: Parties) -> tuple[TransferGraph, str, int]:
         plan = self.reshard.reduce(layouts, self.site)
-        proven = self._proven("reduce", plan, _parties(layouts), layouts, verify_reduce, layouts)
+        proven = self._proven("reduce", plan, parties, layouts, verify_reduce, layouts)
         return *proven, self.bounds.reduce_ps(layouts)
 
-    def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout) -> tuple[TransferGraph, str, int]:
-        plan, parties = self.reshard.reduce_scatter(layouts, shards, self.site), _parties(layouts)
+    def reduce_scatter(
+        self, layouts: Sequence[Layout], shards: Layout, parties: Parties
+    ) -> tuple[TransferGraph, str, int]:
+        plan = self.reshard.reduce_scatter(layouts, shards, self.site)
         proven = self._proven("reduce_scatter", plan, parties, layouts, verify_reduce_scatter, layouts, shards)
         return *proven, self.bounds.reduce_scatter_ps(layouts, shards)
 
-    def gather(self, shards: Layout, layouts: Sequence[Layout]) -> tuple[TransferGraph, str, int]:
+    def gather(self, shards: Layout, layouts: Sequence[Layout], parties: Parties) -> tuple[TransferGraph, str, int]:
         plan = self.reshard.gather(shards, layouts, self.site)
-        proven = self._proven("gather", plan, _parties(layouts), layouts, verify_gather, shards, layouts)
+        proven = self._proven("gather", plan, parties, layouts, verify_gather, shards, layouts)
         return *proven, self.bounds.gather_ps(shards, layouts)
 
     def _proven(
         self,
         method: str,
         plan: CommPlan,
-        parties: Sequence[Sequence[int]],
+        parties: Parties,
         between: Sequence[Layout],
         verify: Callable[..., None],
         *layouts: object,
@@ -170,10 +184,6 @@ class _Wires:
                 verify(plan, *layouts)
                 verify(graph, *layouts, self.site.element_bytes)
         return graph, plan.strategy
-
-
-def _parties(layouts: Sequence[Layout]) -> list[tuple[int, ...]]:
-    return [layout.ranks for layout in layouts]
 
 
 @contextmanager
@@ -189,8 +199,10 @@ def _blamed(strategy: Reshard, method: str, layouts: Sequence[Layout]) -> Iterat
 def _places(plan: DeploymentPlan, order: Order) -> Iterator[_Place]:
     for r, s, stage, actions in scheduled(plan, order):
         cuts = accumulate((group.samples for group in stage.groups), initial=0)
-        for g, (group, samples) in enumerate(zip(stage.groups, pairwise(cuts), strict=True)):
-            yield _Place(r, s, g, stage, group, range(*samples), actions)
+        parts = [(group, range(*samples)) for group, samples in zip(stage.groups, pairwise(cuts), strict=True)]
+        for number, cell in enumerate(stage.cells()):
+            first = number * stage.ep
+            yield _Place(r, s, first, stage, joined(cell), tuple(parts[first : first + stage.ep]), actions)
 
 
 def _programs(
@@ -225,10 +237,16 @@ def _syncs(
     Args:
         wires, sums: Of parameters, and of their gradients.
     """
-    owners = [program for program, place in enumerate(places) for _ in place.spec.layers]
-    holders = [Holder(place.devices.ranks, layers) for place in places for layers in place.spec.layers]
+    model = wires.scenario.model
+    owned = [
+        (program, part, Holder(part.ranks, layers, experts_of(model.experts, place.spec.ep, position)))
+        for program, place in enumerate(places)
+        for part, position in place.held()
+        for layers in place.spec.layers
+    ]
+    owners = [program for program, _, _ in owned]
     wide, own = sums.site.element_bytes, wires.site.element_bytes
-    buckets = gradient_buckets(wires.scenario.model, holders, bucket_elements(plan, wide))
+    buckets = gradient_buckets(model, [holder for _, _, holder in owned], bucket_elements(plan, wide))
     if plan.serial_sync:
         buckets = backward_order(buckets)
     times = sum(action.completes and action.chunk == 0 for action in places[0].actions) if plan.zero >= 2 else 1
@@ -238,27 +256,30 @@ def _syncs(
     after: list[Sync] = []
     ready: list[defaultdict[int, tuple[Ready, ...]]] = [defaultdict(tuple) for _ in places]
     for number, bucket in enumerate(buckets):
-        programs = tuple(owners[i] for i in bucket.members)
-        layouts = [gradient_layout(places[program].devices, bucket) for program in programs]
+        layouts = [gradient_layout(owned[i][1], bucket) for i in bucket.members]
+        parties: defaultdict[int, list[int]] = defaultdict(list)
+        for i in bucket.members:
+            parties[owners[i]] += owned[i][1].ranks
+        programs, ranks = tuple(parties), tuple(parties.values())
         what = (programs, bucket.kind, bucket.layers)
         if plan.zero:
             shards = shard_layout(layouts, shares)
-            before.append(Sync(*what, bucket.size * wide, *sums.reduce_scatter(layouts, shards), does="scatter"))
-            back = (*what, bucket.size * own, *wires.gather(shards, layouts))
+            before.append(Sync(*what, bucket.size * wide, *sums.reduce_scatter(layouts, shards, ranks), does="scatter"))
+            back = (*what, bucket.size * own, *wires.gather(shards, layouts, ranks))
             if plan.zero >= 3:
                 after += [Sync(*back, does="fetch") for _ in _passes(bucket)]
             else:
                 after.append(Sync(*back, does="gather"))
         else:
-            before.append(Sync(*what, bucket.size * wide, *sums.reduce(layouts)))
-        for program, layer in zip(programs, bucket.after, strict=True):
+            before.append(Sync(*what, bucket.size * wide, *sums.reduce(layouts, ranks)))
+        for program, layer in dict.fromkeys(zip((owners[i] for i in bucket.members), bucket.after, strict=True)):
             ready[program][layer] += (Ready(number, every),)
     needed: list[defaultdict[tuple[str, int], tuple[Fetch, ...]]] = [defaultdict(tuple) for _ in places]
     if plan.zero >= 3:
         needing = [(bucket.members, way, layer) for bucket in buckets for way, layer in _passes(bucket)]
         for number, (members, way, layer) in enumerate(needing, start=len(before) * times):
-            for i in members:
-                needed[owners[i]][way, layer] += (Fetch(number, len(needing)),)
+            for program in dict.fromkeys(owners[i] for i in members):
+                needed[program][way, layer] += (Fetch(number, len(needing)),)
     whole = (*before * times, *after * (times if plan.zero >= 3 else 1))
     return whole, [dict(own) for own in ready], [dict(own) for own in needed]
 
@@ -280,24 +301,20 @@ def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Ite
         for (s, chunk), (t, next_chunk) in (hop for route in ways for hop in pairwise(route)):
             for source in programs[r, s]:
                 for target in programs[r, t]:
-                    shared = _overlap(places[source].samples, places[target].samples)
-                    if not shared or source == target:
+                    if source == target:
                         continue
-                    sent = _activation(places[source], shared, wires.scenario)
-                    wanted = _activation(places[target], shared, wires.scenario)
-                    yield Move(source, target, "F", chunk, next_chunk, *wires.move(sent, wanted))
-                    yield Move(target, source, "B", next_chunk, chunk, *wires.move(wanted, sent))
+                    for sent, wanted in _boundaries(places[source], places[target], wires.scenario.model):
+                        yield Move(source, target, "F", chunk, next_chunk, *wires.move(sent, wanted))
+                        yield Move(target, source, "B", next_chunk, chunk, *wires.move(wanted, sent))
+
+
+def _boundaries(source: _Place, target: _Place, model: ModelSpec) -> Iterator[tuple[Layout, Layout]]:
+    """How both hold the activations of the samples that they share, piece by piece."""
+    for (one, own), (other, needed) in product(source.parts, target.parts):
+        if shared := _overlap(own, needed):
+            ends = Side(one, source.spec.sequence_parallel), Side(other, target.spec.sequence_parallel)
+            yield from boundary_layouts(*ends, len(shared), model)
 
 
 def _overlap(a: range, b: range) -> range:
     return range(max(a.start, b.start), min(a.stop, b.stop))
-
-
-def _activation(place: _Place, shared: range, scenario: Scenario) -> Layout:
-    """How a group holds the activations of ``shared`` samples: cut over the sequence, or each rank all of them."""
-    model, ranks = scenario.model, place.devices.ranks
-    row = len(shared) * model.hidden  # the sequence is the outermost axis
-    if place.spec.sequence_parallel:
-        cuts = share_cuts(model.seq_len, place.devices.tp, place.devices.tp_shares)
-        return Layout(ranks, tuple(cut * row for cut in cuts))
-    return Layout.even(ranks, model.seq_len * row, replicated=True)

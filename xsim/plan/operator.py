@@ -88,7 +88,7 @@ class ShardedOperator:
     """One operator as one rank sees it, for one micro-batch.
 
     Attributes:
-        kind: What the time counts as: ``attention mlp layernorm embedding head optimizer``.
+        kind: What the time counts as: ``attention mlp router experts layernorm embedding head optimizer``.
         name: Which operator of its layer: ``qkv core out up activation down`` ...
         bound: ``matmul`` and ``attention`` compute, ``memory`` only moves bytes, and so does ``norm``, which sums up
             the row that it changes.
@@ -96,6 +96,7 @@ class ShardedOperator:
         forward, input_gradient, weight_gradient, update: The work of each pass; absent if it has none.
         reads: What it needs to run forward, by who made it.
         keeps: What its gradients need of that, and of what it made itself. What two operators keep is one tensor.
+        beside: What begins with each of its passes and goes on side by side with it.
         place: Where it stands in a model; no part of what it is.
     """
 
@@ -109,6 +110,7 @@ class ShardedOperator:
     update: Work | None = None
     reads: tuple[Tensor, ...] = ()
     keeps: tuple[Tensor, ...] = ()
+    beside: Exchange | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
 
     def work(self, pass_: Pass) -> Work:
@@ -132,21 +134,29 @@ NOTHING = Work(0, 0, kernels=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A place where the tensor ranks exchange activations; its collectives are the same for all of them.
+    """A place where ranks of a group exchange activations.
 
     Entering a cut region is free forward and sums input gradients backward, leaving it the reverse (Megatron's f and
-    g); with sequence parallelism entering gathers and leaving scatters.
+    g); with sequence parallelism entering gathers and leaving scatters. Among tensor ranks the collectives are the
+    same for all; among context ranks those of each tensor rank are its own.
 
     Attributes:
         kind: Operator kind that it belongs to.
         forward, backward: The collective of each pass; None if that pass needs none.
         cuts: Boundaries in elements of what rank i holds when cut over the sequence; the last is the size.
+        back_cuts: The same of the backward pass, if it differs.
+        shares, back_shares: Of an all-to-all, what each rank gets of every piece, in proportion; empty: all alike.
+        over: Which ranks: those that cut the same tokens, the same sequences, or the experts.
     """
 
     kind: str
     forward: CollectiveKind | None
     backward: CollectiveKind | None
     cuts: tuple[int, ...]
+    back_cuts: tuple[int, ...] = ()
+    shares: tuple[int, ...] = ()
+    back_shares: tuple[int, ...] = ()
+    over: Literal["tensor", "context", "expert"] = "tensor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,9 @@ over the ranks to those of the uncut layer.
 Heads are cut in whole key/value groups: a query head stays with the keys it attends to. With fewer key/value heads
 than ranks the query heads are cut, and a rank holds a copy of each key/value head that its query heads share.
 
+Context ranks hold copies of the weights and equal parts of each sequence: what they do is that of so many tokens, but
+for attention (``xsim.plan.context``).
+
 Not counted: biases, the few numbers per token that the ranks exchange for the loss, and, with sequence parallelism,
 the second gathering of a product's input for its weight gradient, which Megatron-LM hides behind the product.
 """
@@ -16,9 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xsim.plan.attention import core
+from xsim.plan.context import contextual
+from xsim.plan.mixture import mixture
 from xsim.plan.operator import FP32_BYTES, INPUT, Exchange, ShardedOperator, Tensor, Work, placed
-from xsim.plan.shard import MASK_BYTES, Shard
+from xsim.plan.shard import MASK_BYTES, Routing, Shard
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
 
@@ -34,6 +38,9 @@ def layer_operators(
     index: int,
     sequence_parallel: bool,
     shares: Sequence[float] = (),
+    cp: int = 1,
+    ep: int = 1,
+    position: int = 0,
 ) -> tuple[ShardedOperator | Exchange, ...]:
     """What rank ``index`` of ``tp`` does in ``layer`` for one micro-batch of ``samples``, in forward order.
 
@@ -41,11 +48,19 @@ def layer_operators(
 
     Args:
         shares: What each rank takes of all that is cut, in proportion; empty: as even as can be.
+        cp: Context ranks with as many tensor ranks each. Times that were measured are not those of their operators:
+            these have no place.
+        ep, position: How many share out the experts of each layer, and which of them it is; then too.
     """
     model, precision = scenario.model, scenario.precision
-    shard = Shard(model, samples, tp, index, precision, sequence_parallel, tuple(shares), scenario.gradient_dtype_bytes)
+    where = (model, samples, tp, index, precision, sequence_parallel, tuple(shares))
+    routing = Routing(ep, position, scenario.expert_load, scenario.capacity_factor)
+    shard = Shard(*where, scenario.gradient_dtype_bytes, cp, routing)
+    found = shard_operators(shard, layer, scenario.attention, scenario.loss, scenario.context_parallel)
+    if cp * ep > 1:
+        return found
     return placed(
-        shard_operators(shard, layer, scenario.attention, scenario.loss),
+        found,
         layers=(layer_kind(model, layer),),
         samples=samples,
         tp=tp,
@@ -55,16 +70,16 @@ def layer_operators(
 
 
 def shard_operators(
-    shard: Shard, layer: int, attention: str = "flash", loss: str = "fused"
+    shard: Shard, layer: int, attention: str = "flash", loss: str = "fused", context: str = "ring"
 ) -> tuple[ShardedOperator | Exchange, ...]:
-    """The same of a shard; ``attention`` and ``loss`` as in ``Scenario``."""
+    """The same of a shard; ``attention``, ``loss`` and ``context`` (parallelism) as in ``Scenario``."""
     if not shard.model.vocab and layer in (0, shard.model.layers + 1):
         return ()
     if layer == 0:
         return _embedding(shard)
     if layer == shard.model.layers + 1:
         return _head(shard, loss)
-    return (*_attention(shard, attention), *_mlp(shard))
+    return (*_attention(shard, attention, context), *_mlp_block(shard))
 
 
 def layer_kind(model: ModelSpec, layer: int) -> str:
@@ -127,37 +142,50 @@ def _dropout(shard: Shard) -> tuple[ShardedOperator, ...]:
     )
 
 
-def _attention(shard: Shard, attention: str) -> tuple[ShardedOperator | Exchange, ...]:
+def _attention(shard: Shard, attention: str, context: str) -> tuple[ShardedOperator | Exchange, ...]:
     model = shard.model
     query, keys = shard.heads * model.head_dim, shard.kv_heads * model.head_dim
     turned = shard.tokens * (query + keys)
     rotary = shard.elementwise("attention", "rotary", 2 * turned, 2 * turned, reads=(shard.tensor("qkv", turned),))
-    operators = tuple(core(shard, attention))
+    operators = contextual(shard, attention, context)
+    last = next(part.name for part in reversed(operators) if isinstance(part, ShardedOperator))
     return (
         _norm(shard, "attention_norm", INPUT),
         *shard.enter("attention"),
         shard.matmul("attention", "qkv", model.hidden, query + 2 * keys, reads="attention_norm", enters=True),
         *(() if model.learned_positions else (rotary,)),
         *operators,
-        shard.matmul("attention", "out", query, model.hidden, reads=operators[-1].name),
+        shard.matmul("attention", "out", query, model.hidden, reads=last),
         *shard.leave("attention"),
         _residual(shard, "attention_residual", ("out", INPUT)),
     )
 
 
-def _mlp(shard: Shard) -> tuple[ShardedOperator | Exchange, ...]:
-    model, ffn = shard.model, shard.part(shard.model.ffn)
+def _mlp_block(shard: Shard) -> tuple[ShardedOperator | Exchange, ...]:
+    """With experts a mixture of them, and the shared ones as an MLP of their own before it."""
+    model, block, last = shard.model, tuple[ShardedOperator | Exchange, ...](), "down"
+    if model.experts:
+        block, last = mixture(shard), "unpermute"
+    width = model.shared_ffn if model.experts else model.ffn
+    return (
+        _norm(shard, "mlp_norm", "attention_residual"),
+        *(_mlp(shard, width) if width else ()),
+        *block,
+        _residual(shard, "mlp_residual", (last, "attention_residual")),
+    )
+
+
+def _mlp(shard: Shard, width: int) -> tuple[ShardedOperator | Exchange, ...]:
+    model, ffn = shard.model, shard.part(width)
     up = 2 * ffn if model.gated else ffn
     before, after = shard.tokens * up, shard.tokens * ffn
     made = shard.tensor("up", before)
     return (
-        _norm(shard, "mlp_norm", "attention_residual"),
         *shard.enter("mlp"),
         shard.matmul("mlp", "up", model.hidden, up, reads="mlp_norm", enters=True),
         shard.elementwise("mlp", "activation", before + after, 2 * before + after, reads=(made,), keeps=(made,)),
         shard.matmul("mlp", "down", ffn, model.hidden, reads="activation"),
         *shard.leave("mlp"),
-        _residual(shard, "mlp_residual", ("down", "attention_residual")),
     )
 
 

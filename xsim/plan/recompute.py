@@ -93,7 +93,11 @@ def runs(parts: Sequence[Part], again: Collection[str]) -> Iterator[Run]:
 def _run(parts: Sequence[Part], first: int, last: int, reader: int) -> Run:
     closing = parts[last]
     name = closing.name if isinstance(closing, ShardedOperator) and closing.bound in ("matmul", "attention") else ""
-    return Run(range(first, last + 1), last if name else reader, name)
+    if name:
+        return Run(range(first, last + 1), last, name)
+    between = [part for part in parts[last + 1 : reader] if isinstance(part, Exchange)]
+    sent = any(part.over != "tensor" for part in between)  # the reader's input has come through them
+    return Run(range(first, reader if sent else last + 1), reader, "")
 
 
 def kept_tensors(parts: Sequence[Part], again: Collection[str] = ()) -> tuple[Tensor, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xsim.plan.comm import CollectiveKind
 from xsim.plan.operator import FP32_BYTES, Bound, Exchange, Product, ShardedOperator, Tensor, Work
@@ -10,7 +10,7 @@ from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import DTYPE_BYTES
 from xsim.spec.shares import share_cuts
 
-__all__ = ["MASK_BYTES", "Shard"]
+__all__ = ["MASK_BYTES", "Routing", "Shard"]
 
 MASK_BYTES = 1  # of one element of a dropout mask (https://arxiv.org/abs/2205.05198 section 4.1)
 
@@ -18,11 +18,33 @@ _Pair = tuple[CollectiveKind | None, CollectiveKind | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Routing:
+    """Which experts a rank has, and how many tokens go to each.
+
+    Attributes:
+        ep: Ranks that share out the experts, each of which has those of its own tokens.
+        position: Which of them it is.
+        load: How many tokens go to each expert, in proportion; empty: as many to each.
+        capacity: What an expert takes of a rank's tokens at most, over an equal share; 0: all.
+    """
+
+    ep: int = 1
+    position: int = 0
+    load: tuple[float, ...] = ()
+    capacity: float = 0.0
+
+
+EVEN = Routing()
+
+
+@dataclass(frozen=True, slots=True)
 class Shard:
     """Rank ``index`` of ``tp`` tensor ranks, which cut by ``shares``, at work on ``samples`` sequences of ``model``.
 
     Attributes:
+        cp: Context ranks, of which it is any: they have equal parts of each sequence.
         gradient_bytes: Of one element of a weight's gradient; 0: as wide as the weight.
+        routing: Where tokens go, if the model has experts.
     """
 
     model: ModelSpec
@@ -33,6 +55,8 @@ class Shard:
     sequence_parallel: bool
     shares: tuple[float, ...] = ()
     gradient_bytes: int = 0
+    cp: int = 1
+    routing: Routing = EVEN
 
     @property
     def dtype_bytes(self) -> int:
@@ -41,15 +65,20 @@ class Shard:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the micro-batch."""
-        return self.samples * self.model.seq_len
+        """Tokens of the micro-batch, of its context rank."""
+        return self.samples * self.seq_len
+
+    @property
+    def seq_len(self) -> int:
+        """Tokens of one sequence that its context rank has."""
+        return self.model.seq_len // self.cp
 
     @property
     def own_tokens(self) -> int:
         """Tokens whose activations it holds between operators."""
         if not self.sequence_parallel:
             return self.tokens
-        return self.samples * self.part(self.model.seq_len)
+        return self.samples * self.part(self.seq_len)
 
     @property
     def own(self) -> int:
@@ -64,6 +93,10 @@ class Shard:
     def cuts(self, size: int) -> tuple[int, ...]:
         """Where the ranks cut ``size`` things."""
         return share_cuts(size, self.tp, self.shares)
+
+    def of(self, index: int) -> Shard:
+        """That of another tensor rank."""
+        return replace(self, index=index)
 
     @property
     def heads(self) -> int:
@@ -154,5 +187,5 @@ class Shard:
             return ()
         forward, backward = sequence if self.sequence_parallel else replicated
         row = self.samples * self.model.hidden
-        cuts = tuple(cut * row for cut in self.cuts(self.model.seq_len))
+        cuts = tuple(cut * row for cut in self.cuts(self.seq_len))
         return (Exchange(kind=kind, forward=forward, backward=backward, cuts=cuts),)

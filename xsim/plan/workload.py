@@ -71,8 +71,8 @@ class Compute:
     """Work on the devices themselves.
 
     Attributes:
-        kind: Operator kind: ``attention mlp layernorm embedding head optimizer``, or what holds a rank up: ``stall``,
-            ``data_loading``.
+        kind: Operator kind: ``attention mlp router experts layernorm embedding head optimizer``, or what holds a rank
+            up: ``stall``, ``data_loading``.
         durations_ps: Per rank of the group, in its order. The group goes on when the slowest has ended.
     """
 
@@ -82,7 +82,7 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """A blocking collective among the ranks of the group (tensor parallelism); the graph has one party.
+    """A blocking collective among ranks of the group, or several at once; the graph has one party.
 
     Attributes:
         kind: Operator kind that it belongs to.
@@ -140,8 +140,9 @@ class Program:
     """What one device group does in an iteration.
 
     Attributes:
-        replica, stage, group: Its place in the deployment.
-        devices: Its ranks, in tensor order, and the other fields of the group.
+        replica, stage, group: Its place in the deployment; of several groups that share out experts the first one's.
+        devices: Its ranks, and the other fields of the group; of several groups all of them as one, each of whose ranks
+            of equal place in a tensor order has copies of the dense weights.
         actions: In order, without the update.
         bodies: By (kind, chunk); also ``("U", 0)``, which follows the gradient syncs.
         own: Of single actions that do something else than the others of their kind and chunk.
@@ -214,7 +215,7 @@ class Sync:
     Attributes:
         programs: Its members as program numbers; member i is party i of the graph. They come to it when their gradients
             are complete, to a gather when they have updated, to a fetch in the midst of an action.
-        kind: ``dense``, ``embedding`` or ``head``: the parameter class.
+        kind: ``dense``, ``expert``, ``embedding`` or ``head``: the parameter class.
         layers: Which layers' gradients, or parameters.
         size_bytes: Of the gradient, over one whole copy.
         strategy: Which way was taken, where the resharding strategy has several (see ``CommPlan``).

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from xsim.plan.gradients import bucket_elements, gradient_buckets, gradient_layout
 from xsim.plan.groups import Holder
+from xsim.plan.mixture import experts_of
 from xsim.plan.route import Order, scheduled
 from xsim.plan.shards import shard_layout
 from xsim.spec.deployment import DeploymentPlan
@@ -53,14 +54,21 @@ def kept_states(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Mappi
         order: A schedule's order of actions: in a bidirectional one a stage holds the layers of the mirrored one too.
     """
     stages = [stage for _, _, stage, _ in scheduled(plan, order)]
-    groups = [(group, layers) for stage in stages for group in stage.groups for layers in stage.layers]
-    holders = [Holder(group.ranks, layers) for group, layers in groups]
-    shard = {rank: 0 for group, _ in groups for rank in group.ranks}
+    model = scenario.model
+    groups = [
+        (part, layers, experts_of(model.experts, stage.ep, number % stage.ep))
+        for stage in stages
+        for number, group in enumerate(stage.groups)
+        for part in group.contexts()
+        for layers in stage.layers
+    ]
+    holders = [Holder(group.ranks, layers, experts) for group, layers, experts in groups]
+    shard = {rank: 0 for group, _, _ in groups for rank in group.ranks}
     shares = state_shares(plan)
     largest = dict(shard)
     needed: defaultdict[int, Counter[int]] = defaultdict(Counter)
-    shared = {group.ranks: 0 for group, _ in groups}
-    for bucket in gradient_buckets(scenario.model, holders, bucket_elements(plan, scenario.gradient_dtype_bytes)):
+    shared = {group.ranks: 0 for group, _, _ in groups}
+    for bucket in gradient_buckets(model, holders, bucket_elements(plan, scenario.gradient_dtype_bytes)):
         layouts = [gradient_layout(groups[i][0], bucket) for i in bucket.members]
         for layout in layouts:
             shared[layout.ranks] += bucket.size
@@ -71,8 +79,9 @@ def kept_states(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Mappi
             shard[rank] += len(span)
     found: dict[int, Kept] = {}
     for stage in stages:
-        held = scenario.model.held_parameters(layer for part in stage.layers for layer in part)
-        for group in stage.groups:
+        layers = [layer for part in stage.layers for layer in part]
+        for number, group in ((n, part) for n, whole in enumerate(stage.groups) for part in whole.contexts()):
+            held = model.held_parameters(layers, len(experts_of(model.experts, stage.ep, number % stage.ep)))
             own, alone = (
                 [stop - start for start, stop in pairwise(share_cuts(size, group.tp, group.tp_shares))]
                 for size in (held, held - shared[group.ranks])

@@ -6,14 +6,14 @@ numbered 1..L; layer 0 is the embedding, L + 1 the head. Ranges are half-open.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from xsim.errors import SpecError
 from xsim.spec.checks import at_least
 
-__all__ = ["DeploymentPlan", "DeviceGroup", "Recompute", "Replica", "Stage", "with_ends"]
+__all__ = ["DeploymentPlan", "DeviceGroup", "Recompute", "Replica", "Stage", "joined", "with_ends"]
 
 MOST_ACTIONS = 10_000_000
 LARGEST_SHARE = 1e6
@@ -24,9 +24,11 @@ class DeviceGroup:
     """Devices that cut the same layers among them.
 
     Attributes:
-        ranks: Global ranks in tensor order; their count over ``cp`` is the TP degree.
+        ranks: Global ranks, those of each context rank in tensor order; their count over ``cp`` is the TP degree.
         samples: How many samples of each micro-batch of the stage it takes.
-        cp: Context-parallel degree.
+        cp: Context-parallel degree: each context rank has two of ``2 cp`` chunks of every sequence, number i and
+            number ``2 cp - 1 - i``, so that all have as much to do where later tokens attend to more (as Megatron-LM
+            deals them out), and a copy of the weights.
         tp_shares: What each rank takes of all that the group cuts, in proportion (Xsim paper section 2.1): of heads,
             of the width of the MLP, of the vocabulary, and of the sequence. Empty: as even as can be.
         state_shares: With ``zero``, what each rank keeps of what data-parallel ranks share out, in proportion to those
@@ -57,11 +59,23 @@ class DeviceGroup:
             if any(not 0 < share < LARGEST_SHARE for share in shares):
                 problem = f"a share is more than 0 and less than {LARGEST_SHARE:.0e}"
                 raise SpecError(name, list(shares), problem, "write such as [2, 2, 1]")
+        if self.cp > 1 and len(set(self.tp_shares)) > 1:
+            problem = f"unequal parts are not cut over {self.cp} context ranks as well"
+            raise SpecError("tp_shares", list(self.tp_shares), problem, "leave it out, or write cp: 1")
 
     @property
     def tp(self) -> int:
         """Tensor-parallel degree."""
         return len(self.ranks) // self.cp
+
+    def contexts(self) -> tuple[DeviceGroup, ...]:
+        """The tensor ranks of each context rank: groups that hold the same weights."""
+        if self.cp == 1:
+            return (self,)
+        parts = [slice(start, start + self.tp) for start in range(0, len(self.ranks), self.tp)]
+        return tuple(
+            replace(self, ranks=self.ranks[part], cp=1, state_shares=self.state_shares[part]) for part in parts
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +100,8 @@ class Stage:
         layers: Half-open ranges; several are virtual stages.
         sequence_parallel: Activations between operators are cut over the sequence instead of replicated.
         micro_batch: Its own, if it differs from the replica's; both divide the replica's samples.
-        ep: Expert-parallel degree.
+        ep: Expert-parallel degree: every ``ep`` groups that follow one another hold a part of the experts each, as
+            contiguous and as even as can be, and send each other the tokens that go there.
         recompute: What is computed again instead of kept.
     """
 
@@ -110,6 +125,11 @@ class Stage:
     def samples(self) -> int:
         """Samples of one micro-batch, over all groups."""
         return sum(group.samples for group in self.groups)
+
+    def cells(self) -> Iterator[tuple[DeviceGroup, ...]]:
+        """Groups that hold all experts together."""
+        for first in range(0, len(self.groups), self.ep):
+            yield self.groups[first : first + self.ep]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +247,21 @@ class DeploymentPlan:
             for s, stage in enumerate(replica.stages):
                 for g, group in enumerate(stage.groups):
                     yield f"replicas[{r}].stages[{s}].groups[{g}]", group
+
+
+def joined(groups: Sequence[DeviceGroup]) -> DeviceGroup:
+    """``groups`` that do everything together, as one; ``contexts`` gives those of each back."""
+    if len(groups) == 1:
+        return groups[0]
+    return replace(
+        groups[0],
+        ranks=tuple(rank for group in groups for rank in group.ranks),
+        samples=sum(group.samples for group in groups),
+        cp=sum(group.cp for group in groups),
+        state_shares=tuple(share for group in groups for share in (group.state_shares or (1.0,) * len(group.ranks)))
+        if any(group.state_shares for group in groups)
+        else (),
+    )
 
 
 def with_ends(plan: DeploymentPlan, layers: int) -> DeploymentPlan:

@@ -19,7 +19,7 @@ NORMS = ("layernorm", "rmsnorm")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """A decoder-only transformer.
+    """A decoder-only transformer, with ``experts`` a mixture of them in every layer.
 
     Attributes:
         kv_heads: Heads of keys and values (grouped-query attention); equal to ``heads`` without it.
@@ -29,6 +29,10 @@ class ModelSpec:
         learned_positions: A table of ``seq_len x hidden`` is added to the embedding.
         tied: The output projection is the embedding table; its two copies synchronise.
         dropout: Training drops out embeddings, what each block adds, and scores of attention.
+        experts: MLPs of which a router chooses some for each token, in place of the one MLP; 0: none.
+        experts_per_token: How many it chooses.
+        expert_ffn: Inner width of each expert; 0: ``ffn``.
+        shared_ffn: Inner width of all experts together that every token goes to; 0: none.
     """
 
     name: str
@@ -45,6 +49,10 @@ class ModelSpec:
     learned_positions: bool
     tied: bool
     dropout: bool = False
+    experts: int = 0
+    experts_per_token: int = 0
+    expert_ffn: int = 0
+    shared_ffn: int = 0
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "heads", "kv_heads", "ffn", "seq_len"):
@@ -59,6 +67,20 @@ class ModelSpec:
             raise SpecError("kv_heads", self.kv_heads, f"it does not divide heads = {self.heads}", "choose a divisor")
         if self.norm not in NORMS:
             raise SpecError("norm", self.norm, "it is unknown", f"choose one of {', '.join(NORMS)}")
+        self._check_experts()
+
+    def _check_experts(self) -> None:
+        for name in ("experts", "experts_per_token", "expert_ffn", "shared_ffn"):
+            at_least(self, name, 0)
+        if self.experts and not 1 <= self.experts_per_token <= self.experts:
+            problem = f"a token goes to 1 to {self.experts} of its experts"
+            raise SpecError("experts_per_token", self.experts_per_token, problem, "write such as 2")
+        for name in ("experts_per_token", "expert_ffn", "shared_ffn"):
+            if getattr(self, name) and not self.experts:
+                problem = "the model has no experts"
+                raise SpecError(name, getattr(self, name), problem, "leave it out, or write experts: 8, say")
+        if self.experts and self.bias:
+            raise SpecError("bias", True, "experts with biases are not simulated", "write bias: false")
 
     @property
     def head_dim(self) -> int:
@@ -83,9 +105,21 @@ class ModelSpec:
 
     @property
     def mlp_parameters(self) -> int:
-        """Matrices of one layer's MLP."""
+        """Matrices of one layer's MLP; with experts of the shared ones and the router."""
         up = 2 if self.gated else 1
+        if self.experts:
+            return (up + 1) * self.hidden * self.shared_ffn + self.hidden * self.experts
         return (up + 1) * self.hidden * self.ffn + (up * self.ffn + self.hidden if self.bias else 0)
+
+    @property
+    def expert_width(self) -> int:
+        """Inner width of one expert."""
+        return self.expert_ffn or self.ffn
+
+    @property
+    def expert_parameters(self) -> int:
+        """Of one expert of one layer; 0 without experts."""
+        return (3 if self.gated else 2) * self.hidden * self.expert_width if self.experts else 0
 
     @property
     def embedding_parameters(self) -> int:
@@ -101,18 +135,29 @@ class ModelSpec:
         return self.embedding_parameters + self.layers * per_layer + norm + own_head
 
     def layer_parameters(self, layer: int) -> int:
-        """Parameters whose gradients a holder of ``layer`` has; a tied head holds a copy of the token table."""
+        """Parameters whose gradients a holder of ``layer`` has; a tied head holds a copy of the token table.
+
+        With experts all of them; a holder of some has ``expert_parameters`` less for each that it lacks.
+        """
         if layer == 0:
             return self.embedding_parameters
         if layer == self.layers + 1:
             return self.norm_parameters + self.vocab * self.hidden if self.vocab else 0
-        return self.attention_parameters + self.mlp_parameters + 2 * self.norm_parameters
+        dense = self.attention_parameters + self.mlp_parameters + 2 * self.norm_parameters
+        return dense + self.experts * self.expert_parameters
 
-    def held_parameters(self, layers: Iterable[int]) -> int:
-        """Parameters of a holder of all of ``layers``: it needs a tied table only once."""
+    def held_parameters(self, layers: Iterable[int], experts: int | None = None) -> int:
+        """Parameters of a holder of all of ``layers``, with so many of the experts of each; it needs a tied table once.
+
+        Args:
+            experts: Absent: all of them.
+        """
         held = set(layers)
         twice = self.tied and {0, self.layers + 1} <= held
-        return sum(self.layer_parameters(layer) for layer in held) - (self.vocab * self.hidden if twice else 0)
+        lacking = 0 if experts is None else self.experts - experts
+        inner = sum(0 < layer <= self.layers for layer in held)
+        whole = sum(self.layer_parameters(layer) for layer in held) - (self.vocab * self.hidden if twice else 0)
+        return whole - lacking * self.expert_parameters * inner
 
     @property
     def flops_per_sample(self) -> int:
@@ -120,8 +165,11 @@ class ModelSpec:
 
         As in appendix B of PaLM (https://arxiv.org/abs/2204.02311): per token 6 for each weight of a matrix product,
         and ``12 layers hidden seq_len`` for attention, whose scores count in full, though a causal kernel skips half.
+        Of experts those count that a token goes to.
         """
         up = 2 if self.gated else 1
-        layer = 2 * self.hidden * (self.hidden + self.kv_width) + (up + 1) * self.hidden * self.ffn
+        width = self.experts_per_token * self.expert_width + self.shared_ffn if self.experts else self.ffn
+        layer = 2 * self.hidden * (self.hidden + self.kv_width) + (up + 1) * self.hidden * width
+        layer += self.hidden * self.experts  # the router
         weights = self.layers * layer + self.vocab * self.hidden
         return self.seq_len * (6 * weights + 12 * self.layers * self.hidden * self.seq_len)

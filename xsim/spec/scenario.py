@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from xsim.errors import SpecError
@@ -19,6 +20,9 @@ DTYPE_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
 OPTIMIZERS = ("adam", "sgd")
 ATTENTIONS = ("flash", "unfused")
 LOSSES = ("fused", "unfused")
+CONTEXTS = ("ring", "all_to_all")
+LARGEST_LOAD = 1e6
+LARGEST_CAPACITY = 1000
 GRADIENT_DTYPES = ("fp32", "fp16", "bf16")
 
 
@@ -35,13 +39,19 @@ class Scenario:
         loss: The kernels of the loss: ``fused`` reads the logits twice and writes fp32 probabilities, ``unfused`` has a
             kernel for each step of a softmax in fp32 (megatron/core/tensor_parallel/cross_entropy.py of
             https://github.com/NVIDIA/Megatron-LM).
+        context_parallel: How ranks with parts of a sequence attend to the others': in a ``ring`` keys and values go
+            round, one block ahead of the attention to it (https://arxiv.org/abs/2310.01889), or ``all_to_all`` gives
+            every rank whole sequences of a part of its heads (https://arxiv.org/abs/2309.14509).
+        expert_load: How many tokens go to each expert, in proportion, such as ``[3, 1, 1, 1]``; empty: as many to each.
+        capacity_factor: An expert takes no more of a rank's tokens than so many times what an equal share would be, and
+            the others are dropped (https://arxiv.org/abs/2101.03961 section 2.2); 0: none is.
         gradient_dtype: In which gradients of weights are added up and synchronised; absent: as ``precision``.
         launch_ps: What the host takes to launch one kernel or collective, 0 with CUDA graphs; a device waits for its
             host where that is longer than its own work (``xsim.plan.dispatch`` has figures of eager PyTorch).
         framework_bytes: What each device gives to the framework: contexts, kernels, libraries' own buffers.
         fragmentation: Part of what the framework has taken for tensors that lies unusable between them.
         contention: Part of a device's processors that a collective takes from the product beside it, with
-            ``tp_overlap`` of the deployment (``xsim.plan.beside`` has figures).
+            ``tp_overlap`` of the deployment (``xsim.plan.beside`` has figures), or from attention beside the ring.
     """
 
     cluster: ClusterSpec
@@ -52,6 +62,9 @@ class Scenario:
     optimizer: Literal["adam", "sgd"] = "adam"
     attention: Literal["flash", "unfused"] = "flash"
     loss: Literal["fused", "unfused"] = "fused"
+    context_parallel: Literal["ring", "all_to_all"] = "ring"
+    expert_load: tuple[float, ...] = ()
+    capacity_factor: float = 0.0
     gradient_dtype: Literal["fp32", "fp16", "bf16"] | None = None
     launch_ps: int = 0
     framework_bytes: int = 0
@@ -71,13 +84,27 @@ class Scenario:
             ("optimizer", OPTIMIZERS),
             ("attention", ATTENTIONS),
             ("loss", LOSSES),
+            ("context_parallel", CONTEXTS),
             ("gradient_dtype", (None, *GRADIENT_DTYPES)),
         ):
             if getattr(self, name) not in offered:
                 fix = f"choose one of {', '.join(filter(None, offered))}"
                 raise SpecError(name, getattr(self, name), "it is unknown", fix)
+        self._check_load()
         if self.deployment is not None:
             check_deployment(self.deployment, self)
+
+    def _check_load(self) -> None:
+        experts, load = self.model.experts, self.expert_load
+        if load and len(load) != experts:
+            problem = f"{len(load)} shares for {experts} experts"
+            raise SpecError("expert_load", list(load), problem, "give one per expert, or leave it out")
+        if any(not 0 <= share < LARGEST_LOAD for share in load) or (load and not sum(load)):
+            problem = f"shares are 0 or more and less than {LARGEST_LOAD:.0e}, and not all of them 0"
+            raise SpecError("expert_load", list(load), problem, "write such as [3, 1, 1, 1]")
+        plausible(self, "capacity_factor", 0, LARGEST_CAPACITY, f"0 and {LARGEST_CAPACITY}")
+        if self.capacity_factor and not experts:
+            raise SpecError("capacity_factor", self.capacity_factor, "the model has no experts", "leave it out")
 
     @property
     def dtype_bytes(self) -> int:
@@ -106,6 +133,7 @@ def check_deployment(plan: DeploymentPlan, scenario: Scenario) -> DeploymentPlan
             problem = f"TP {group.tp} is more than the model's {scenario.model.heads} heads"
             raise SpecError(f"deployment.{path}.ranks", list(group.ranks), problem, "use fewer ranks per group")
         _check_shares(group, scenario.model, f"deployment.{path}.tp_shares")
+        _check_contexts(group, scenario, f"deployment.{path}.cp")
     if plan.samples != scenario.batch:
         problem = f"the deployment trains {plan.samples} samples"
         raise SpecError("batch", scenario.batch, problem, "make them equal")
@@ -129,6 +157,52 @@ def _check_shares(group: DeviceGroup, model: ModelSpec, path: str) -> None:
             raise SpecError(path, list(group.tp_shares), problem, "give it a larger share")
 
 
+def _check_cells(stage: Stage, model: ModelSpec, path: str) -> None:
+    """Groups that share out experts do everything together."""
+    if model.experts and not stage.sequence_parallel and any(group.tp > 1 for group in stage.groups):
+        problem = "tensor ranks without parts of the sequence would send each token to its experts several times"
+        raise SpecError(f"{path}.sequence_parallel", False, problem, "write true, or groups of one tensor rank")
+    if stage.ep == 1:
+        return
+    count = len(stage.groups)
+    if stage.ep > model.experts:
+        some = model.experts > 0
+        problem = f"the model has {model.experts if some else 'no'} experts"
+        raise SpecError(
+            f"{path}.ep", stage.ep, problem, f"write ep: {model.experts} or less" if some else "write ep: 1"
+        )
+    if count % stage.ep:
+        problem = f"the stage's {count} groups do not come out in sets of {stage.ep}"
+        raise SpecError(f"{path}.ep", stage.ep, problem, "choose a divisor, or list more groups")
+    for cell in stage.cells():
+        if len({(group.tp, group.cp, group.samples) for group in cell}) > 1:
+            problem = "groups that share out experts differ in ranks, cp or samples"
+            raise SpecError(f"{path}.ep", stage.ep, problem, "make them alike, or write ep: 1")
+        if any(len(set(group.tp_shares)) > 1 for group in cell):
+            problem = "unequal tp_shares are not cut over groups that share out experts as well"
+            raise SpecError(f"{path}.ep", stage.ep, problem, "leave tp_shares out, or write ep: 1")
+
+
+def _check_contexts(group: DeviceGroup, scenario: Scenario, path: str) -> None:
+    """Context ranks have two equal chunks of a sequence; an all-to-all deals whole heads, with their keys and values.
+
+    A ring adds up what blocks of keys give, as fused attention does it; the matrices of the other are whole.
+    """
+    model, cp = scenario.model, group.cp
+    if cp == 1:
+        return
+    if model.seq_len % (2 * cp):
+        problem = f"{model.seq_len} tokens are not cut into {2 * cp} equal chunks"
+        raise SpecError(path, cp, problem, "choose one whose double divides seq_len")
+    if scenario.context_parallel == "ring" and scenario.attention != "flash":
+        problem = f"with cp: {cp} a ring of keys and values needs fused attention"
+        raise SpecError("attention", scenario.attention, problem, "write flash, or context_parallel: all_to_all")
+    heads = share_cuts(model.kv_heads, group.tp)
+    if scenario.context_parallel == "all_to_all" and any((b - a) % cp or a == b for a, b in pairwise(heads)):
+        problem = f"an all-to-all deals heads whole, and {model.kv_heads} of keys over tp {group.tp} do not divide"
+        raise SpecError(path, cp, problem, "choose one that divides the heads of a rank, or context_parallel: ring")
+
+
 def _check_simulated(plan: DeploymentPlan, model: ModelSpec) -> None:
     """Refuse what a deployment can say and the simulation does not know.
 
@@ -141,13 +215,9 @@ def _check_simulated(plan: DeploymentPlan, model: ModelSpec) -> None:
             if stage.micro_batch not in (None, replica.micro_batch):
                 problem = f"the replica's is {replica.micro_batch}, and regrouping between stages is not simulated yet"
                 raise SpecError(f"{path}.micro_batch", stage.micro_batch, problem, f"write {replica.micro_batch}")
-            if stage.ep > 1:
-                raise SpecError(f"{path}.ep", stage.ep, "expert parallelism is not simulated yet", "write ep: 1")
+            _check_cells(stage, model, path)
             _check_recompute(stage, model, path)
     for path, group in plan.groups():
-        if group.cp > 1:
-            problem = "context parallelism is not simulated yet"
-            raise SpecError(f"deployment.{path}.cp", group.cp, problem, "write cp: 1")
         if group.state_shares and not plan.zero:
             problem = "with zero: 0 every rank keeps all states of its own"
             fix = "leave it out, or write zero: 1, 2 or 3"

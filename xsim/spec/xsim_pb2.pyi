@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Scenario(_message.Message):
-    __slots__ = ("cluster", "model", "batch", "deployment", "precision", "optimizer", "attention", "gradient_dtype", "loss", "launch", "framework", "fragmentation", "contention")
+    __slots__ = ("cluster", "model", "batch", "deployment", "precision", "optimizer", "attention", "gradient_dtype", "loss", "launch", "framework", "fragmentation", "contention", "context_parallel", "expert_load", "capacity_factor")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,9 @@ class Scenario(_message.Message):
     FRAMEWORK_FIELD_NUMBER: _ClassVar[int]
     FRAGMENTATION_FIELD_NUMBER: _ClassVar[int]
     CONTENTION_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_PARALLEL_FIELD_NUMBER: _ClassVar[int]
+    EXPERT_LOAD_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FACTOR_FIELD_NUMBER: _ClassVar[int]
     cluster: ClusterSpec
     model: ModelSpec
     batch: int
@@ -34,7 +37,10 @@ class Scenario(_message.Message):
     framework: str
     fragmentation: float
     contention: float
-    def __init__(self, cluster: _Optional[_Union[ClusterSpec, _Mapping]] = ..., model: _Optional[_Union[ModelSpec, _Mapping]] = ..., batch: _Optional[int] = ..., deployment: _Optional[_Union[DeploymentPlan, _Mapping]] = ..., precision: _Optional[str] = ..., optimizer: _Optional[str] = ..., attention: _Optional[str] = ..., gradient_dtype: _Optional[str] = ..., loss: _Optional[str] = ..., launch: _Optional[str] = ..., framework: _Optional[str] = ..., fragmentation: _Optional[float] = ..., contention: _Optional[float] = ...) -> None: ...
+    context_parallel: str
+    expert_load: _containers.RepeatedScalarFieldContainer[float]
+    capacity_factor: float
+    def __init__(self, cluster: _Optional[_Union[ClusterSpec, _Mapping]] = ..., model: _Optional[_Union[ModelSpec, _Mapping]] = ..., batch: _Optional[int] = ..., deployment: _Optional[_Union[DeploymentPlan, _Mapping]] = ..., precision: _Optional[str] = ..., optimizer: _Optional[str] = ..., attention: _Optional[str] = ..., gradient_dtype: _Optional[str] = ..., loss: _Optional[str] = ..., launch: _Optional[str] = ..., framework: _Optional[str] = ..., fragmentation: _Optional[float] = ..., contention: _Optional[float] = ..., context_parallel: _Optional[str] = ..., expert_load: _Optional[_Iterable[float]] = ..., capacity_factor: _Optional[float] = ...) -> None: ...
 
 class ClusterSpec(_message.Message):
     __slots__ = ("name", "hosts", "scale_out")
@@ -192,7 +198,7 @@ class ScaleOutSpec(_message.Message):
     def __init__(self, uplink: _Optional[_Union[LinkSpec, _Mapping]] = ..., hosts_per_tor: _Optional[int] = ..., spines: _Optional[int] = ...) -> None: ...
 
 class ModelSpec(_message.Message):
-    __slots__ = ("name", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq_len", "gated", "norm", "bias", "learned_positions", "tied", "dropout")
+    __slots__ = ("name", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq_len", "gated", "norm", "bias", "learned_positions", "tied", "dropout", "experts", "experts_per_token", "expert_ffn", "shared_ffn")
     NAME_FIELD_NUMBER: _ClassVar[int]
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     HIDDEN_FIELD_NUMBER: _ClassVar[int]
@@ -207,6 +213,10 @@ class ModelSpec(_message.Message):
     LEARNED_POSITIONS_FIELD_NUMBER: _ClassVar[int]
     TIED_FIELD_NUMBER: _ClassVar[int]
     DROPOUT_FIELD_NUMBER: _ClassVar[int]
+    EXPERTS_FIELD_NUMBER: _ClassVar[int]
+    EXPERTS_PER_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EXPERT_FFN_FIELD_NUMBER: _ClassVar[int]
+    SHARED_FFN_FIELD_NUMBER: _ClassVar[int]
     name: str
     layers: int
     hidden: int
@@ -221,7 +231,11 @@ class ModelSpec(_message.Message):
     learned_positions: bool
     tied: bool
     dropout: bool
-    def __init__(self, name: _Optional[str] = ..., layers: _Optional[int] = ..., hidden: _Optional[int] = ..., heads: _Optional[int] = ..., kv_heads: _Optional[int] = ..., ffn: _Optional[int] = ..., vocab: _Optional[int] = ..., seq_len: _Optional[int] = ..., gated: _Optional[bool] = ..., norm: _Optional[str] = ..., bias: _Optional[bool] = ..., learned_positions: _Optional[bool] = ..., tied: _Optional[bool] = ..., dropout: _Optional[bool] = ...) -> None: ...
+    experts: int
+    experts_per_token: int
+    expert_ffn: int
+    shared_ffn: int
+    def __init__(self, name: _Optional[str] = ..., layers: _Optional[int] = ..., hidden: _Optional[int] = ..., heads: _Optional[int] = ..., kv_heads: _Optional[int] = ..., ffn: _Optional[int] = ..., vocab: _Optional[int] = ..., seq_len: _Optional[int] = ..., gated: _Optional[bool] = ..., norm: _Optional[str] = ..., bias: _Optional[bool] = ..., learned_positions: _Optional[bool] = ..., tied: _Optional[bool] = ..., dropout: _Optional[bool] = ..., experts: _Optional[int] = ..., experts_per_token: _Optional[int] = ..., expert_ffn: _Optional[int] = ..., shared_ffn: _Optional[int] = ...) -> None: ...
 
 class DeploymentPlan(_message.Message):
     __slots__ = ("replicas", "name", "bucket", "zero", "serial_sync", "blocking_sends", "tp_overlap", "predicted")

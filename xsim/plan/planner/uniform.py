@@ -31,11 +31,15 @@ LARGEST_MICRO_BATCH = 8  # that is tried
 class Uniform:
     """Equal stages and equal replicas over all ranks, as Megatron-LM deals them out.
 
-    Tensor ranks are neighbours, then come the data-parallel copies of a stage, and stages are farthest apart: rank
-    ``(stage * dp + replica) * tp + i`` (https://arxiv.org/abs/2104.04473 section 3.4 keeps tensor ranks in a host).
+    Tensor ranks are neighbours, then come the context ranks, then the data-parallel copies of a stage, and stages are
+    farthest apart: rank ``((stage * dp + copy) * cp + context) * tp + i``, the order ``tp-cp-ep-dp-pp`` of Megatron-LM
+    (https://arxiv.org/abs/2104.04473 section 3.4 keeps tensor ranks in a host). Every ``ep`` copies that follow one
+    another are the groups of one stage, and share out its experts.
 
     Attributes:
         tp: Tensor-parallel degree; 0 takes all devices of the smallest host.
+        cp: Context-parallel degree.
+        ep: Expert-parallel degree; it divides the data-parallel one.
         pp: Pipeline stages; layers that do not divide are dealt out as evenly as possible.
         chunks: Virtual stages of each stage, which hold the layers in turn; more than one needs a schedule for them.
         micro_batch: Samples of one micro-batch.
@@ -49,6 +53,8 @@ class Uniform:
     """
 
     tp: int = 0
+    cp: int = 1
+    ep: int = 1
     pp: int = 1
     chunks: int = 1
     micro_batch: int = 1
@@ -63,6 +69,8 @@ class Uniform:
 
     def __post_init__(self) -> None:
         at_least(self, "tp", 0)
+        at_least(self, "cp", 1)
+        at_least(self, "ep", 1)
         at_least(self, "pp", 1)
         at_least(self, "chunks", 1)
         at_least(self, "micro_batch", 1)
@@ -81,14 +89,14 @@ class Uniform:
         parts = [range(a + 1, b + 1) for a, b in pairwise(cuts)]
         stages = [tuple(parts[s :: self.pp]) for s in range(self.pp)]
         return DeploymentPlan(
-            name=f"uniform_tp{tp}_pp{self.pp}_dp{dp}",
+            name=f"uniform_tp{tp}{self._more()}_pp{self.pp}_dp{dp}",
             replicas=tuple(
                 Replica(
-                    stages=tuple(self._stage((s * dp + r) * tp, tp, layers) for s, layers in enumerate(stages)),
-                    micro_batch=self.micro_batch,
+                    stages=tuple(self._stage(s * dp + first, tp, layers) for s, layers in enumerate(stages)),
+                    micro_batch=self.ep * self.micro_batch,
                     micro_batches=scenario.batch // (dp * self.micro_batch),
                 )
-                for r in range(dp)
+                for first in range(0, dp, self.ep)
             ),
             bucket_bytes=self._bucket_bytes(),
             zero=self.zero,
@@ -129,10 +137,19 @@ class Uniform:
         except SpecError as error:
             raise error.under("bucket") from None
 
+    def _more(self) -> str:
+        return "".join(f"_{name}{degree}" for name, degree in (("cp", self.cp), ("ep", self.ep)) if degree > 1)
+
     def _stage(self, first: int, tp: int, layers: tuple[range, ...]) -> Stage:
-        group = DeviceGroup(ranks=tuple(range(first, first + tp)), samples=self.micro_batch)
+        """Of the copies from number ``first`` on."""
+        size = tp * self.cp
+        groups = tuple(
+            DeviceGroup(ranks=tuple(range(copy * size, (copy + 1) * size)), samples=self.micro_batch, cp=self.cp)
+            for copy in range(first, first + self.ep)
+        )
         again = () if self.recompute == "none" else tuple(Recompute(operator=self.recompute, layers=p) for p in layers)
-        return Stage(groups=(group,), layers=layers, sequence_parallel=self.sequence_parallel, recompute=again)
+        cut = self.sequence_parallel
+        return Stage(groups=groups, layers=layers, sequence_parallel=cut, ep=self.ep, recompute=again)
 
     def _replicas(self, scenario: Scenario, tp: int) -> int:
         """The data-parallel degree, if degrees, layers and batch come out even."""
@@ -144,12 +161,19 @@ class Uniform:
         if self.pp * self.chunks > layers:
             problem = f"{self.pp} stages of as many chunks are more than the model's {layers} layers"
             raise SpecError("planner.chunks", self.chunks, problem, f"write chunks: {layers // self.pp} or less")
-        dp, rest = divmod(ranks, tp * self.pp)
+        dp, rest = divmod(ranks, tp * self.cp * self.pp)
         if rest:
-            problem = f"tp {tp} x pp {self.pp} does not divide the cluster's {ranks} ranks"
-            raise SpecError("planner", f"tp={tp}, pp={self.pp}", problem, "choose degrees whose product divides it")
+            degrees = {"tp": tp} | ({"cp": self.cp} if self.cp > 1 else {}) | {"pp": self.pp}
+            problem = (
+                f"{' x '.join(f'{k} {v}' for k, v in degrees.items())} does not divide the cluster's {ranks} ranks"
+            )
+            shown = ", ".join(f"{k}={v}" for k, v in degrees.items())
+            raise SpecError("planner", shown, problem, "choose degrees whose product divides it")
+        if dp % self.ep:
+            problem = f"it does not divide the {dp} data-parallel copies of a stage"
+            raise SpecError("planner.ep", self.ep, problem, "choose a divisor, or other degrees")
         if scenario.batch % (dp * self.micro_batch):
             problem = f"{dp} replicas of micro-batch {self.micro_batch} do not divide it"
-            fix = f"choose a multiple of {dp * self.micro_batch}, or another tp, pp or micro_batch"
+            fix = f"choose a multiple of {dp * self.micro_batch}, or other degrees or micro_batch"
             raise SpecError("batch", scenario.batch, problem, fix)
         return dp
