@@ -15,7 +15,7 @@ from xsim.account import Account, account
 from xsim.plan.workload import Workload
 from xsim.sim.timeline import Timeline
 
-settings.register_profile("fast", max_examples=25, derandomize=True, deadline=None)
+settings.register_profile("fast", max_examples=15, derandomize=True, deadline=None)
 settings.register_profile(
     "soak", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )

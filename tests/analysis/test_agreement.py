@@ -18,7 +18,7 @@ from runners.worker import simulate
 from xsim.errors import SpecError
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
-QUICK = ("h100x6_a100x4_7b", "h100x4_a100x4_7b")
+QUICK = ("h100x4_a100x4_7b",)
 PAGE = (Path(__file__).parents[2] / "docs" / "packet_vs_flow.md").read_text()
 
 
