@@ -26,7 +26,7 @@ from analysis.screen import counted, print_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["METRICS", "Group", "Leader", "front", "groups", "leaders", "main", "show"]
+__all__ = ["METRICS", "Group", "Leader", "front", "groups", "leaders", "main", "shortened", "show"]
 
 Row = Mapping[str, Any]
 
@@ -142,19 +142,19 @@ def groups(table: pa.Table) -> list[Group]:
     ]
 
 
+def shortened(config_json: str | None) -> str:
+    """Of a config, which is long, what is read here of it: what is trained."""
+    config = json.loads(config_json or "{}")
+    return json.dumps({key: config.get(key) for key in ("model", "precision", "optimizer")})
+
+
 def _rows(table: pa.Table) -> Iterator[Row]:
-    """Of ``table``, a few at a time: configs are long, and shortened to what they train."""
+    """Of ``table``, a few at a time; the config equal for points that train the same by one network."""
     known: dict[str, str] = {}
     for batch in table.to_batches(max_chunksize=ROWS_AT_ONCE):
         for row in batch.to_pylist():
-            trained = _trained(row)
+            trained = f"{row.get('network')} {shortened(row.get(TRAINED))}"
             yield row | {TRAINED: known.setdefault(trained, trained)}
-
-
-def _trained(row: Row) -> str:
-    """Equal for points that train the same, as their configs have it, by one network."""
-    config = json.loads(row.get(TRAINED) or "{}")
-    return json.dumps([row.get("network"), *(config.get(key) for key in ("model", "precision", "optimizer"))])
 
 
 def _variants(groups: Sequence[Sequence[Row]]) -> list[str]:

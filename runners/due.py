@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from runners.brake import FAILURES
 from runners.durations import Durations
@@ -13,7 +14,14 @@ from runners.points import Point
 from runners.settings import Settings
 from xsim.errors import SpecError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 __all__ = ["History", "chosen", "why"]
+
+CONFIG = "config_json"
+COLUMNS = ("key", "status", CONFIG, "wall_s", "network", "cluster", "model")
+ROWS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +43,17 @@ class History:
     @classmethod
     def of(cls, folder: Path) -> History:
         """That of the rows in ``folder``, which need not exist."""
-        from analysis.tables import runs
+        from analysis.stored import stored
 
-        table = runs(folder) if folder.is_dir() else None
+        table = stored(folder, COLUMNS) if folder.is_dir() else None
         if table is None:
             return cls()
-        columns = ("key", "status", "config_json", "wall_s", "network", "cluster", "model")
-        rows = table.select(columns).to_pylist()
+        rows = list(_digested(table))
         ended_well = [row for row in rows if row["status"] == "ok"]
         return cls(
             known={row["key"]: row["status"] for row in rows},
-            experiments=frozenset(_digest(row["config_json"]) for row in rows),
-            took_s={_digest(row["config_json"]): row["wall_s"] for row in ended_well},
+            experiments=frozenset(row[CONFIG] for row in rows),
+            took_s={row[CONFIG]: row["wall_s"] for row in ended_well},
             durations=Durations.of(ended_well),
         )
 
@@ -54,6 +61,13 @@ class History:
         """As long as the same experiment took before, else the median of its kind; absent if none ran."""
         same_s = self.took_s.get(_digest(point.config_json))
         return self.durations.measured_s(point.labels) if same_s is None else same_s
+
+
+def _digested(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The rows of ``table``, of their configs only the digest: those of many thousands would fill the memory."""
+    for batch in table.to_batches(max_chunksize=ROWS_AT_ONCE):
+        for row in batch.to_pylist():
+            yield row | {CONFIG: _digest(row[CONFIG])}
 
 
 def _digest(config_json: str) -> bytes:

@@ -21,6 +21,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis.best import shortened
 from analysis.stored import DETAIL, MANIFEST, RUNS, TABLE, Loose, gathered, loose, newest, parts, read_json, stored
 from analysis.tables import SWEEP, SWEEPS, filled, rows_of, runs
 from analysis.version import SCHEMA_VERSION
@@ -35,6 +36,7 @@ __all__ = ["SCHEMA", "VOLATILE", "Store", "row_of", "write_whole"]
 ARROW = {"float": pa.float64(), "int": pa.int64(), "bool": pa.bool_(), "text": pa.string()}
 
 # (name, kind, unit, meaning)
+CONFIG = "config_json"
 _IDENTITY = (
     ("key", "text", "", "identity of the run: hash of inputs, code and schema"),
     ("status", "text", "", "ok, failed, timeout, crashed, out_of_memory, does_not_fit or invalid"),
@@ -46,7 +48,7 @@ _IDENTITY = (
 )
 _ORIGIN = (
     ("code", "text", "", "hash of the simulator's source"),
-    ("config_json", "text", "", "the resolved experiment"),
+    (CONFIG, "text", "", "the resolved experiment"),
 )
 _VOLATILE = (
     ("tables", "text", "", "folder of its large tables, beside this one, if the sweep that ran it asked for any"),
@@ -120,10 +122,14 @@ class Store:
 
     def rows(self, points: Iterable[Point]) -> pa.Table:
         """The rows of ``points``, in their order and under their names, whichever sweep wrote them."""
-        table = stored(self.folder)
-        found = rows_of(SCHEMA.empty_table() if table is None else filled(table), [point.named for point in points])
-        pa.default_memory_pool().release_unused()
-        return found
+        return self._rows(list(points), SCHEMA.names)
+
+    def rows_in_brief(self, points: Iterable[Point]) -> pa.Table:
+        """The same as far as reports read them: of many thousands of rows the configs are nearly all there is."""
+        wanted = list(points)
+        table = self._rows(wanted, [name for name in SCHEMA.names if name != CONFIG])
+        configs = {point.key: shortened(point.config_json) for point in wanted}
+        return table.append_column(CONFIG, pa.array([configs[key] for key in table["key"].to_pylist()], pa.string()))
 
     def everything(self) -> pa.Table:
         """The newest row of every key, of every version."""
@@ -192,6 +198,13 @@ class Store:
             pa.default_memory_pool().release_unused()
         except OSError as error:
             warnings.warn(f"{self.folder}: runs keep files of their own: {error.strerror}", stacklevel=2)
+
+    def _rows(self, points: Sequence[Point], columns: Sequence[str]) -> pa.Table:
+        table = stored(self.folder, columns)
+        there = SCHEMA.empty_table().select(columns) if table is None else filled(table, columns)
+        found = rows_of(there, [point.named for point in points])
+        pa.default_memory_pool().release_unused()
+        return found
 
     def _all(self, columns: Sequence[str] | None = None) -> pa.Table:
         found = runs(self.folder, columns)

@@ -101,7 +101,7 @@ def _run_claimed(plan: Plan, argv: Sequence[str], brake: Brake) -> tuple[int, st
     store.begin(asked, shared=shard is not None)
     with _tracker(plan, store, there, to_run=len(missing), asked=asked) as tracker:
         cause = Running(plan, store, len(wanted), before, history.durations, tracker, brake).run(missing)
-        rows = store.rows(plan.points)
+        rows = store.rows_in_brief(plan.points)
         states = _states(rows, wanted)
         failed = any(status in FAILURES for status in states)
         if tracker is not None:
@@ -115,7 +115,7 @@ def _run_claimed(plan: Plan, argv: Sequence[str], brake: Brake) -> tuple[int, st
     if plan.settings.copy_to is not None and rows:
         from runners.copies import copy_table
 
-        copy_table(rows, plan.settings.copy_to)
+        copy_table(store.rows(plan.points), plan.settings.copy_to)
         rest = "" if len(rows) == len(plan.points) else f" of {len(plan.points)}"
         print(f"Copy:    {shown(plan.settings.copy_to)} ({counted(len(rows), 'row')}{rest}: the points asked for)")
     if cause:
