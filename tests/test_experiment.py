@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +35,7 @@ BUSY: dict[str, dict[str, object]] = {  # so that much is sent within its tens o
     "incast": {"period": "1 ms"},
 }
 
+SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 SWITCHED = ("reshard", "collective", "schedule", "network")
 
 
@@ -64,11 +66,11 @@ def all_pairs(families: Sequence[str]) -> list[tuple[str, ...]]:
     ("choice", "topology"),
     [
         pytest.param(*one, id="-".join((*one[0], one[1])))
-        for one in zip(all_pairs(SWITCHED), itertools.cycle(TOPOLOGIES))
+        for one in list(zip(all_pairs(SWITCHED), itertools.cycle(TOPOLOGIES)))[:: 1 if SOAK else 3]
     ],
 )
 def test_every_pair_of_members_finishes_and_is_accounted_for(choice: tuple[str, ...], topology: str) -> None:
-    """The pairs of four families, on one topology after another."""
+    """The pairs of four families, on one topology after another; without a soak every third of these choices."""
     members = {family: _member(family, name) for family, name in zip(SWITCHED, choice, strict=True)}
 
     wired = TOPOLOGIES[topology]
@@ -152,9 +154,9 @@ def test_shares_in_proportion_to_speed_take_the_wait_out_of_an_unlike_group() ->
     assert shared.cause_ps("straggler_wait")[2:].mean() < even.cause_ps("straggler_wait")[2:].mean() / 2
 
 
-def test_every_pair_of_strategies_moves_the_same_gradients() -> None:
+def test_every_strategy_moves_the_same_gradients() -> None:
     sizes = []
-    for reshard, network in itertools.product(names("reshard"), names("network")):
+    for reshard, network in itertools.product(names("reshard"), names("network") if SOAK else ["analytic"]):
         members = {"reshard": build("reshard", {"name": reshard}), "network": _member("network", network)}
         workload = run(Experiment(scenario=SMALL, memory="report", **members)).workload
         sizes.append([(sync.layers, sync.size_bytes) for sync in workload.syncs])
