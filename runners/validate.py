@@ -5,7 +5,7 @@
     python -m runners.validate --group vtrain_multi network=analytic   # some sources; keys of a sweep hold for all rows
 
 The page is outputs/validate/report.md; out= names another folder. What has been simulated is not simulated again. A row
-that takes longer than two minutes is left out; timeout_s= sets another limit.
+that takes longer than five minutes is left out; timeout_s= sets another limit.
 """
 
 from __future__ import annotations

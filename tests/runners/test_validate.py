@@ -137,7 +137,7 @@ def test_what_the_command_line_sets_holds_for_every_row() -> None:
     planned, settings = plan_rows(rows, read_command(["network=analytic", "precision=bf16", "out=there"], ""))
 
     assert settings.out.name == "there"
-    assert settings.timeout_s == 120
+    assert settings.timeout_s == 300
     assert plan_rows(rows, read_command(["timeout_s=7"], ""))[1].timeout_s == 7
     assert [each.point.config["precision"] for each in planned if each.point] == ["bf16", "bf16"]
     assert [each.point.labels["network"] for each in planned if each.point] == ["analytic", "analytic"]
