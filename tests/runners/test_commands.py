@@ -68,7 +68,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("out=a${oc.env:HOME}", "out = 'a${oc.env:HOME}': a config computes nothing"),
         ("+model.x=[1,'${now:%S}']", "model.x[1] = '${now:%S}': a config computes nothing"),
         ("topology=two_datacenters topology.wan_bandwidth=400", "does not take it; write text, such as 1.6Tbps"),
-        ("deployment.bogus=1", "it has name, replicas, blocking_sends, bucket, serial_sync, tp_overlap, zero\n"),
+        (
+            "deployment.bogus=1",
+            "it has name, replicas, blocking_sends, bucket, serial_sync, tp_async, tp_overlap, zero\n",
+        ),
         ("cluster.hosts.0.nics=1", "did you mean nic? it has devices, nic; a plus before the key adds scale_up,"),
         ("cluster.hosts.0.count=2", "cluster.hosts.0.count = 2: cluster.hosts.0 does not have it yet; write +"),
         ("ray.bogus=1", "ray.bogus = 1: there is no such key; it has address, ship\n"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.beside import PassExchange, side_by_side, slowed, without
+from xsim.plan.beside import Meets, PassExchange, in_pieces, side_by_side, slowed, without
 from xsim.plan.comm import Collective, CollectiveKind, CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Holding, Site
 from xsim.plan.dispatch import host_waits_ps, kernels
@@ -62,7 +62,8 @@ class Bodies:
     """Makes the bodies of one deployment's groups. What is equal is computed once, and equal bodies are one.
 
     Attributes:
-        overlap: Let collectives run beside the products that they feed or follow.
+        beside: Let collectives of backward passes run beside products that need them not (``tp_async``).
+        overlap: Let all run beside the products that they feed or follow.
         devices: The device of each rank.
     """
 
@@ -72,6 +73,7 @@ class Bodies:
     site: Site
     devices: tuple[DeviceSpec, ...]
     verify: bool = False
+    beside: bool = False
     overlap: bool = False
     _layers: dict[tuple[_GroupShape, _Layer, str], tuple[Compute | PassExchange, ...]] = field(default_factory=dict)
     _holding: dict[tuple[_GroupShape, _Layer, str], bool] = field(default_factory=dict)
@@ -127,7 +129,7 @@ class Bodies:
         if not launch_ps:
             yield from (() for _ in layers)
             return
-        launches = {layer: self._launches(shape, layer, kind) for layer in dict.fromkeys(layers)}
+        launches = {layer: self._launches(shape, ranks, layer, kind) for layer in dict.fromkeys(layers)}
         device_ps = {
             layer: sum(self._part_ps(part, ranks) for part in self._done(shape, ranks, layer, kind))
             for layer in launches
@@ -136,14 +138,12 @@ class Bodies:
         for waits_ps in host_waits_ps(counts, works_ps, launch_ps):
             yield (Compute("launch", (waits_ps,) * len(ranks)),) if waits_ps else ()
 
-    def _launches(self, shape: _GroupShape, layer: _Layer, kind: str) -> int:
+    def _launches(self, shape: _GroupShape, ranks: tuple[int, ...], layer: _Layer, kind: str) -> int:
         """How many kernels and collectives an action launches in a layer."""
         parts = self._parts(shape, layer.number, 0)
         done = ((parts[position], what) for position, what in _script(parts, layer.again, kind))
-        return sum(
-            _exchanged(part, what) is not None if isinstance(part, Exchange) else kernels(part, _PASSES[what])
-            for part, what in done
-        )
+        launched = sum(kernels(part, _PASSES[what]) for part, what in done if isinstance(part, ShardedOperator))
+        return launched + sum(isinstance(part, PassExchange) for part in self._done(shape, ranks, layer, kind))
 
     def _part_ps(self, part: Compute | PassExchange, ranks: tuple[int, ...]) -> int:
         """What it takes the group on its own."""
@@ -218,13 +218,12 @@ class Bodies:
         """What an action does in a layer; computations without the collectives that their times hold."""
         key = (shape, layer, kind)
         if key not in self._layers:
-            parts = list(self._timed(shape, layer, kind))
-            self._layers[key] = tuple(_merged(side_by_side(parts) if self.overlap else (part for part, _ in parts)))
+            self._layers[key] = tuple(side_by_side(self._timed(shape, layer, kind)))
             self._holding[key] = self._holds(shape, layer)
         found: Sequence[Compute | PassExchange] = self._layers[key]
         if self._holding[key]:
             found = without(found, sum(self._alone_ps(part, ranks) for part in found if isinstance(part, PassExchange)))
-        return found
+        return tuple(_merged(in_pieces(found, lambda part: self._alone_ps(part, ranks))))
 
     def _holds(self, shape: _GroupShape, layer: _Layer) -> bool:
         """Whether the compute model's times of a layer hold its collectives."""
@@ -235,24 +234,46 @@ class Bodies:
         place = next((operator.place for operator in operators), None)
         return place is not None and self.compute.holds(device, place)
 
-    def _timed(self, shape: _GroupShape, layer: _Layer, kind: str) -> Iterator[tuple[Compute | PassExchange, bool]]:
+    def _timed(self, shape: _GroupShape, layer: _Layer, kind: str) -> Iterator[tuple[Compute | PassExchange, Meets]]:
         """The parts in the order of the action: operators with their time per rank, and the exchanges that it needs.
 
-        Each with whether it is a product with weights.
+        Each with what it may run beside.
         """
-        devices = self.devices
-        per_rank = [self._parts(shape, layer.number, index) for index in range(len(shape.devices))]
-        for position, done in _script(per_rank[0], layer.again, kind):
-            part = per_rank[0][position]
+        parts = self._parts(shape, layer.number, 0)
+        for position, done in _script(parts, layer.again, kind):
+            part = parts[position]
             if isinstance(part, Exchange):
                 collective = _exchanged(part, done)
                 if collective:
-                    yield PassExchange(part, collective), False
-            else:
-                operators = (own for parts in per_rank if isinstance(own := parts[position], ShardedOperator))
-                times = tuple(self._time_ps(devices[d], o, done) for d, o in zip(shape.devices, operators, strict=True))
-                if any(times):
-                    yield Compute(part.kind, times), part.bound == "matmul" and part.weight_gradient is not None
+                    yield PassExchange(part, collective), ""
+                continue
+            product = part.bound == "matmul" and part.weight_gradient is not None
+            if product and done == "B" and (self.beside or self.overlap):
+                yield from self._halves(shape, layer, position)
+                continue
+            work = self._work(shape, layer, position, done)
+            if any(work.durations_ps):
+                yield work, "both" if product and self.overlap else ""
+
+    def _halves(
+        self, shape: _GroupShape, layer: _Layer, position: int
+    ) -> Iterator[tuple[Compute | PassExchange, Meets]]:
+        """Both products of a backward pass, and beside the first what gathers the input for the second again."""
+        before = self._parts(shape, layer.number, 0)[position - 1] if position else None
+        entered = before if isinstance(before, Exchange) and before.backward != "all_gather" else None
+        first, second = (self._work(shape, layer, position, half) for half in ("I", "W"))
+        if entered and entered.backward and entered.forward:
+            yield PassExchange(entered, entered.forward, first), ""
+        else:
+            yield first, "gathering" if self.overlap else ""
+        yield second, "sum" if entered and entered.backward else ""
+
+    def _work(self, shape: _GroupShape, layer: _Layer, position: int, done: str) -> Compute:
+        """What the operator there takes each rank."""
+        found = (self._parts(shape, layer.number, index)[position] for index in range(len(shape.devices)))
+        operators = [part for part in found if isinstance(part, ShardedOperator)]
+        pairs = zip(shape.devices, operators, strict=True)
+        return Compute(operators[0].kind, tuple(self._time_ps(self.devices[d], each, done) for d, each in pairs))
 
     def _parts(self, shape: _GroupShape, layer: int, index: int) -> _Parts:
         key = (replace(shape, devices=()), len(shape.devices), layer, index)  # they do not depend on the devices

@@ -80,7 +80,8 @@ def lower(
         for at in (site, gradient_site or site)
     )
     syncs, ready, needed = _syncs(plan, places, wires, sums)
-    bodies = Bodies(scenario, compute, collective, site, rank_devices(scenario.cluster), verify, plan.tp_overlap)
+    devices = rank_devices(scenario.cluster)
+    bodies = Bodies(scenario, compute, collective, site, devices, verify, plan.tp_async, plan.tp_overlap)
     kept = kept_states(scenario, plan, schedule.order) if plan.zero else {}
     programs = partial(_programs, places, ready, needed, kept)
     workload = Workload(

@@ -9,7 +9,8 @@ Heads are cut in whole key/value groups: a query head stays with the keys it att
 than ranks the query heads are cut, and a rank holds a copy of each key/value head that its query heads share.
 
 Not counted: biases, the few numbers per token that the ranks exchange for the loss, and, with sequence parallelism,
-the second gathering of a product's input for its weight gradient, which Megatron-LM hides behind the product.
+the second gathering of a product's input for its weight gradient, unless the deployment lets it run beside a product
+(``xsim.plan.beside``), as Megatron-LM does.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ class ModelSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., layers: _Optional[int] = ..., hidden: _Optional[int] = ..., heads: _Optional[int] = ..., kv_heads: _Optional[int] = ..., ffn: _Optional[int] = ..., vocab: _Optional[int] = ..., seq_len: _Optional[int] = ..., gated: _Optional[bool] = ..., norm: _Optional[str] = ..., bias: _Optional[bool] = ..., learned_positions: _Optional[bool] = ..., tied: _Optional[bool] = ..., dropout: _Optional[bool] = ...) -> None: ...
 
 class DeploymentPlan(_message.Message):
-    __slots__ = ("replicas", "name", "bucket", "zero", "serial_sync", "blocking_sends", "tp_overlap")
+    __slots__ = ("replicas", "name", "bucket", "zero", "serial_sync", "blocking_sends", "tp_overlap", "tp_async")
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     BUCKET_FIELD_NUMBER: _ClassVar[int]
@@ -232,6 +232,7 @@ class DeploymentPlan(_message.Message):
     SERIAL_SYNC_FIELD_NUMBER: _ClassVar[int]
     BLOCKING_SENDS_FIELD_NUMBER: _ClassVar[int]
     TP_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    TP_ASYNC_FIELD_NUMBER: _ClassVar[int]
     replicas: _containers.RepeatedCompositeFieldContainer[Replica]
     name: str
     bucket: str
@@ -239,7 +240,8 @@ class DeploymentPlan(_message.Message):
     serial_sync: bool
     blocking_sends: bool
     tp_overlap: bool
-    def __init__(self, replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., name: _Optional[str] = ..., bucket: _Optional[str] = ..., zero: _Optional[int] = ..., serial_sync: _Optional[bool] = ..., blocking_sends: _Optional[bool] = ..., tp_overlap: _Optional[bool] = ...) -> None: ...
+    tp_async: bool
+    def __init__(self, replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., name: _Optional[str] = ..., bucket: _Optional[str] = ..., zero: _Optional[int] = ..., serial_sync: _Optional[bool] = ..., blocking_sends: _Optional[bool] = ..., tp_overlap: _Optional[bool] = ..., tp_async: _Optional[bool] = ...) -> None: ...
 
 class Replica(_message.Message):
     __slots__ = ("stages", "micro_batch", "micro_batches")

@@ -32,7 +32,7 @@ class Uniform:
         recompute: What the backward pass computes again in every layer: ``none``, ``selective`` (attention between its
             projections), ``full``, or the name of one operator.
         bucket: Largest gradient bucket, such as ``100 MB``; empty: one per data-parallel group.
-        zero, serial_sync, blocking_sends, tp_overlap: Of the deployment, as they are.
+        zero, serial_sync, blocking_sends, tp_async, tp_overlap: Of the deployment, as they are.
     """
 
     tp: int = 0
@@ -45,6 +45,7 @@ class Uniform:
     zero: int = 0
     serial_sync: bool = False
     blocking_sends: bool = False
+    tp_async: bool = False
     tp_overlap: bool = False
 
     def __post_init__(self) -> None:
@@ -76,6 +77,7 @@ class Uniform:
             zero=self.zero,
             serial_sync=self.serial_sync,
             blocking_sends=self.blocking_sends,
+            tp_async=self.tp_async,
             tp_overlap=self.tp_overlap,
         )
 
