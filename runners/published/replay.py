@@ -23,6 +23,7 @@ LARGEST_MICRO_BATCH = 16  # that is tried
 LEAST_BUCKET, PER_REPLICA = 40 * 10**6, 10**6  # parameters, of a rank
 SHAPE = ("layers", "hidden", "heads", "gbs", "num_gpus", "nodes", "pp")
 PER_STAGE = ("sequence_parallel", "recompute")  # of a deployment's keys
+OF_TENSOR_GROUPS = ("sequence_parallel", "tp_async", "tp_overlap")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,9 +157,7 @@ def _uniform(row: Row, source: Source, deployment: Mapping[str, Any]) -> Iterato
     """Megatron's equal split, for each micro-batch and number of chunks that the row may mean."""
     tp, pp = row.whole["tp"], row.whole["pp"]
     dp = row.whole["num_gpus"] // (tp * pp)
-    given = {
-        key: value for key, value in deployment.items() if tp > 1 or key not in ("sequence_parallel", "tp_overlap")
-    }
+    given = {key: value for key, value in deployment.items() if tp > 1 or key not in OF_TENSOR_GROUPS}
     if source.bucket == "megatron":
         given["bucket"] = f"{max(LEAST_BUCKET, PER_REPLICA * dp) * tp * _gradient_bytes(row, source) // 10**6} MB"
     for micro_batch, chunks in product(_micro_batches(row, source, dp), _chunks(row, source)):
