@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -11,9 +10,8 @@ from pathlib import Path
 from analysis.screen import counted, print_table
 from analysis.validation import CAUSES, Bound, Case, Group, factors, rank_correlation
 
-__all__ = ["MISSED", "Report", "missed_bounds"]
+__all__ = ["Report"]
 
-MISSED = "Bounds that are missed"  # the heading, in docs/model.md, of the table of bounds that may be
 TREND = 0.95  # rank correlation that is asked for within a sweep
 SUMMARY = ("source", "rows", "left out", "error", "bound", "bias", "memory", "bound of memory", "peers", "verdict")
 TRENDS = ("source", "sweep", "rows", "correlation", "verdict")
@@ -126,24 +124,6 @@ def explained(case: Case) -> str:
     operators = ", ".join(f"{kind} {seconds / total_s:.0%}" for kind, seconds in largest)
     off = f"{total_s:.4g} s for {case.measured_s:.4g} s ({case.error:+.1%})"
     return f"{case.name} ({case.deployed}): {off}; {causes}; of operators {operators}"
-
-
-def missed_bounds(page: str) -> dict[str, str]:
-    """The bounds that ``page`` says are missed, and why: rows of the first table under the heading ``MISSED``.
-
-    >>> missed_bounds("# Model\\n## Bounds that are missed\\n| data | why |\\n|---|---|\\n| `a`, b | noise |\\n")
-    {'a': 'noise', 'b': 'noise'}
-    """
-    found: dict[str, str] = {}
-    section = re.split(rf"^#+ {MISSED}\s*$", page, maxsplit=1, flags=re.MULTILINE)
-    if len(section) < 2:
-        return found
-    own = re.split(r"^#", section[1], maxsplit=1, flags=re.MULTILINE)[0]
-    lines = [line.strip().strip("|").split("|") for line in own.splitlines() if line.strip().startswith("|")]
-    for cells in lines[2:]:
-        for name in cells[0].split(","):
-            found[name.strip().strip("`")] = cells[-1].strip()
-    return found
 
 
 def _case_line(case: Case) -> list[str]:

@@ -26,8 +26,8 @@ from xsim.spec.scenario import check_deployment
 
 __all__ = ["Planned", "fits", "plan_rows"]
 
-BASE = {"planner": "uniform", "topology": "one_switch", "tracking": "none"}
-LONGEST_S = 120  # of a simulation, unless the command says otherwise; what takes longer is left out
+BASE = {"planner": "uniform", "topology": "one_switch", "noise": "devices", "tracking": "none"}
+LONGEST_S = 300  # of a simulation, unless the command says otherwise; what takes longer is left out
 SPECS = ("cluster", "model", "deployment")
 OF_SWEEPS = ("only", "shard", "copy_to", "on_done")  # without meaning for rows
 

@@ -20,9 +20,11 @@ __all__ = ["Replay", "replay"]
 DISTRUSTED = re.compile(r"SUSPECT|IDENTICAL|INCONSISTENT|CAUTION", re.IGNORECASE)
 EXPERTS = re.compile(r"\bEP=(\d+)")
 LARGEST_MICRO_BATCH = 16  # that is tried
+TRIED_ON = {"network": "analytic", "noise": "none"}  # one replica: who is fastest is seen without company and noise
 LEAST_BUCKET, PER_REPLICA = 40 * 10**6, 10**6  # parameters, of a rank
 SHAPE = ("layers", "hidden", "heads", "gbs", "num_gpus", "nodes", "pp")
 PER_STAGE = ("sequence_parallel", "recompute")  # of a deployment's keys
+OF_TENSOR_GROUPS = ("sequence_parallel", "tp_async", "tp_overlap")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,7 @@ class Replay:
         step_s: Measured time of a step.
         model: As a model's file has it.
         choices: Settings of the experiments that the row may be; one, unless its source chose the fastest.
-        trials: Each of them with one replica alone, by which the fastest is found.
+        trials: Each of them with one replica alone, on a cluster without noise, by which the fastest is found.
     """
 
     step_s: float
@@ -75,7 +77,7 @@ def replay(
     if not choices:
         raise Unknown("no micro-batch divides its batch")
     alone = _one_replica(row) if len(choices) > 1 else row
-    one = {"cluster": cluster(alone, source), "batch": alone.whole["gbs"]}
+    one = {"cluster": cluster(alone, source), "batch": alone.whole["gbs"], **TRIED_ON}
     return Replay(step_s=step_s, model=model, choices=choices, trials=tuple({**each, **one} for each in choices))
 
 
@@ -154,9 +156,7 @@ def _uniform(row: Row, source: Source, deployment: Mapping[str, Any]) -> Iterato
     """Megatron's equal split, for each micro-batch and number of chunks that the row may mean."""
     tp, cp, pp = row.whole["tp"], row.whole.get("cp", 1), row.whole["pp"]
     dp = row.whole["num_gpus"] // (tp * cp * pp)
-    given = {
-        key: value for key, value in deployment.items() if tp > 1 or key not in ("sequence_parallel", "tp_overlap")
-    }
+    given = {key: value for key, value in deployment.items() if tp > 1 or key not in OF_TENSOR_GROUPS}
     if source.bucket == "megatron":
         given["bucket"] = f"{max(LEAST_BUCKET, PER_REPLICA * dp) * tp * _gradient_bytes(row, source) // 10**6} MB"
     for micro_batch, chunks in product(_micro_batches(row, source, dp), _chunks(row, source)):

@@ -64,7 +64,8 @@ def others(collective: Collective, site: StandInSite) -> Iterator[TransferGraph]
         yield Ring(protocol=choice).expand(collective, site)
         if hosts > 1:
             yield Ring(channels=len(collective.ranks) // hosts, protocol=choice).expand(collective, site)
-            yield under(choice, Hierarchical().expand(collective, site), site)
+            if hosts < len(collective.ranks):
+                yield under(choice, Hierarchical().expand(collective, site), site)
             for pieces in (1, 4, 16):
                 yield Tree(pieces=pieces, protocol=choice).expand(collective, site)
     if hosts == 1 and collective.kind == "all_reduce" and len(collective.ranks) >= 5:
@@ -226,6 +227,7 @@ def test_sums_in_the_switch_need_one_for_all_of_each_host(fabric: Fabric, sums: 
         ((8,), "all_reduce", 2**28, "nvls, simple"),
         ((8,) * 4, "broadcast", 2**30, "8 rings, simple"),
         ((8,) * 8, "all_reduce", 2**16, "hierarchical, ll"),
+        ((1,) * 48, "reduce_scatter", 2**27, "ring, ll128"),  # everybody to everybody at once would take less
         ((8,), "all_to_all", 2**12, "pairs, ll"),
     ],
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -250,6 +251,17 @@ def test_a_tiny_bucket_still_takes_a_whole_layer() -> None:
     dense = [s for s in workload(two_stages(bucket_bytes=1)).syncs if s.kind == "dense"]
 
     assert [len(sync.layers) for sync in dense] == [1] * 4
+
+
+@pytest.mark.parametrize("zero", [0, 1])
+def test_equal_buckets_share_their_transfers(zero: int) -> None:
+    layer_bytes = LLAMA.layer_parameters(1) * BF16
+    replicas = [(stage((rank,), layers=range(1, 33)),) for rank in (0, 1)]
+    deployment = replace(plan(*replicas, bucket_bytes=layer_bytes), zero=zero)
+    dense = [s for s in workload(deployment, LLAMA).syncs if s.kind == "dense"]
+
+    assert len(dense) == 32 * (1 + zero)
+    assert len({id(sync.graph) for sync in dense}) == 1 + zero
 
 
 def test_activations_go_forward_and_their_gradients_back() -> None:

@@ -14,7 +14,8 @@ from tests.metrics.toy import Pace, graph, play, program
 from tests.plan.toy import cluster, lowered, model, plan, scenario, stage
 from xsim.experiment import Experiment, Result, run
 from xsim.families import build
-from xsim.plan.beside import slowed
+from xsim.plan.beside import PassExchange, in_pieces, slowed
+from xsim.plan.operator import Exchange
 from xsim.plan.schedule.zb_h1 import ZbH1
 from xsim.plan.workload import Body, Collect, Compute, Workload
 from xsim.sim.course import course_of
@@ -24,13 +25,15 @@ from xsim.trace import trace_events
 GPT = model()
 
 
-def question(tp: int = 2, *, sequence_parallel: bool = False, overlap: bool = True, seq_len: int = 32) -> Scenario:
+def question(
+    tp: int = 2, *, sequence_parallel: bool = False, overlap: bool = True, beside: bool = False, seq_len: int = 32
+) -> Scenario:
     """Two stages of ``tp`` ranks."""
     first, last = (
         stage(tuple(range(s * tp, s * tp + tp)), layers=layers, sequence_parallel=sequence_parallel)
         for s, layers in enumerate((range(1, 3), range(3, 5)))
     )
-    deployment = replace(plan((first, last)), tp_overlap=overlap)
+    deployment = replace(plan((first, last)), tp_overlap=overlap, tp_async=beside)
     return scenario(cluster(2 * tp), model(seq_len=seq_len), deployment)
 
 
@@ -49,9 +52,22 @@ def test_with_sequence_parallelism_gather_and_scatter_run_beside_their_products(
     last = lowered(question(sequence_parallel=True)).programs[1]
 
     forward = "layernorm |attention attention |attention layernorm |mlp mlp |mlp layernorm"
-    backward = "layernorm |mlp mlp |mlp layernorm |attention attention |attention layernorm"
+    backward = "layernorm |mlp mlp |mlp |mlp layernorm |attention attention |attention |attention layernorm"
     assert text(last.bodies["F", 0]) == f"{forward} {forward} layernorm |head head"
-    assert text(last.bodies["B", 0]) == f"head |head layernorm {backward} {backward}"
+    assert text(last.bodies["B", 0]) == f"head |head |head layernorm {backward} {backward}"
+
+
+def test_megatron_sums_beside_the_product_for_weights_and_gathers_its_input_again() -> None:
+    for sequence_parallel, layer, head in (
+        (False, "layernorm mlp |mlp layernorm attention |attention layernorm", "head |head"),
+        (True, "layernorm | mlp |mlp |mlp layernorm | attention |attention |attention layernorm", "head |head |head"),
+    ):
+        asked = question(sequence_parallel=sequence_parallel, overlap=False, beside=True)
+        plain = question(sequence_parallel=sequence_parallel, overlap=False)
+        last, apart = (lowered(each).programs[1] for each in (asked, plain))
+
+        assert text(last.bodies["F", 0]) == text(apart.bodies["F", 0])
+        assert text(last.bodies["B", 0]) == f"{head} layernorm {layer} {layer}"
 
 
 def test_without_it_the_sum_runs_beside_the_product_before_it() -> None:
@@ -65,7 +81,8 @@ def test_without_it_the_sum_runs_beside_the_product_before_it() -> None:
 def test_it_is_the_same_work(sequence_parallel: bool) -> None:
     for schedule in (None, ZbH1()):
         plain, beside = (
-            lowered(question(sequence_parallel=sequence_parallel, overlap=on), schedule) for on in (False, True)
+            lowered(question(sequence_parallel=sequence_parallel, overlap=on, beside=True), schedule)
+            for on in (False, True)
         )
         for one, two in zip(plain.programs, beside.programs, strict=True):
             for key, body in one.bodies.items():
@@ -98,25 +115,45 @@ def test_a_body_takes_no_less_than_either_and_no_more_than_both(
             compute_ps = sum(max(step.durations_ps) for step in body.steps if isinstance(step, Compute))
             talk_ps = collect_ps * len(apart.stops)
             assert apart.duration_ps == compute_ps + talk_ps
-            assert max(compute_ps, talk_ps) <= together.duration_ps <= apart.duration_ps
+            again_ps = collect_ps * (len(together.stops) - len(apart.stops))
+            assert max(compute_ps, talk_ps + again_ps) <= together.duration_ps <= apart.duration_ps + again_ps
             assert together.least_total_ps == together.duration_ps
 
 
 @pytest.mark.parametrize("sequence_parallel", [False, True])
 @pytest.mark.parametrize("network", ["analytic", "flow"])
 def test_an_iteration_is_no_slower(network: str, sequence_parallel: bool) -> None:
-    plain, beside = (overlapped(network, sequence_parallel, on) for on in (False, True))
+    """Where sequence parallelism gathers again, that counts only if it may run beside products."""
+    none, half, whole = (
+        overlapped(network, sequence_parallel, *on) for on in ((False, False), (True, False), (False, True))
+    )
 
-    assert beside.timeline.makespan_ps < plain.timeline.makespan_ps
-    busiest = plain.account.cause_ps("compute").max()
-    assert beside.timeline.makespan_ps > max(busiest, beside.account.cause_ps("tp_comm").max())
-    assert (beside.account.cause_ps("compute") == plain.account.cause_ps("compute")).all()
-    assert (beside.account.cause_ps("tp_comm") < plain.account.cause_ps("tp_comm")).all()
+    for plain, beside in ((half, whole),) if sequence_parallel else ((none, half), (half, whole)):
+        assert beside.timeline.makespan_ps < plain.timeline.makespan_ps
+        busiest = plain.account.cause_ps("compute").max()
+        assert beside.timeline.makespan_ps > max(busiest, beside.account.cause_ps("tp_comm").max())
+        assert (beside.account.cause_ps("compute") == plain.account.cause_ps("compute")).all()
+        assert (beside.account.cause_ps("tp_comm") < plain.account.cause_ps("tp_comm")).all()
 
 
-def overlapped(network: str, sequence_parallel: bool, on: bool) -> Result:
-    asked = question(4, sequence_parallel=sequence_parallel, overlap=on, seq_len=512)
+def overlapped(network: str, sequence_parallel: bool, half: bool, whole: bool) -> Result:
+    asked = question(4, sequence_parallel=sequence_parallel, overlap=whole, beside=half, seq_len=512)
     return run(Experiment(scenario=asked, network=build("network", {"name": network}), memory="report"))
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6))
+def test_a_sum_in_pieces_hides_all_but_one_piece_of_the_shorter(own: int, collective: int) -> None:
+    exchange = Exchange(kind="mlp", forward="reduce_scatter", backward="all_gather", cuts=(0, 1, 2))
+    summed = PassExchange(exchange, "reduce_scatter", (), Compute("mlp", (own, own)), pieces=4)
+
+    first, rest = in_pieces([summed], lambda _: collective)
+
+    assert isinstance(first, Compute)
+    assert isinstance(rest, PassExchange)
+    assert rest.beside
+    took = first.durations_ps[0] + max(rest.beside.durations_ps[0], collective)
+    assert abs(took - max(own, collective) - min(own, collective) / 4) <= 1
+    assert first.durations_ps[0] + rest.beside.durations_ps[0] == own
 
 
 def test_compute_first_then_what_is_left_of_the_collective_then_the_slower_rank() -> None:

@@ -1,20 +1,34 @@
 """Products side by side with the collectives that feed or follow them, and what they lose to each other.
 
-A collective occupies processors of the devices: 16 with Transformer Engine's pipelined overlap (``num_sm`` in
-transformer_engine/pytorch/module/base.py of https://github.com/NVIDIA/TransformerEngine), 20 of 132 in the training of
-DeepSeek-V3 (https://arxiv.org/abs/2412.19437 section 3.5.1). What computes beside it has the others.
+Where a deployment has ``tp_async``, a backward pass sums the gradients of a product's input beside the product for
+those of its weights, and with sequence parallelism gathers that input again beside the product before it. Megatron-LM
+does so unless told otherwise (``--no-async-tensor-model-parallel-allreduce`` in megatron/training/arguments.py of
+https://github.com/NVIDIA/Megatron-LM; https://arxiv.org/abs/2205.05198 section 4.2.2).
+
+With ``tp_overlap`` the others do not follow one another either, as with Transformer Engine's ``--tp-comm-overlap``: a
+product begins on what has been gathered, ring step by ring step, and its output is summed in pieces
+(``ring_exchange``, ``pipeline`` and ``bulk`` in transformer_engine/pytorch/module/base.py of
+https://github.com/NVIDIA/TransformerEngine). Pieces of what is gathered are as small as can be here.
+
+A collective occupies processors of the devices: 16 with Transformer Engine's pipelined overlap (``num_sm`` there), 20
+of 132 in the training of DeepSeek-V3 (https://arxiv.org/abs/2412.19437 section 3.5.1). What computes beside it has the
+others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from xsim.plan.comm import Collective, CollectiveKind
 from xsim.plan.operator import Exchange, ShardedOperator
 from xsim.plan.workload import Compute
 
-__all__ = ["Degrees", "PassExchange", "exchanges", "exchanging", "side_by_side", "slowed", "without"]
+__all__ = ["Degrees", "Meets", "PassExchange", "exchanging", "in_pieces", "side_by_side", "slowed", "without"]
+
+Meets = Literal["", "gathering", "sum", "both"]  # beside which of its collectives a product may run; both: in pieces
+PIECES = 4  # num_splits of ``pipeline``, transformer_engine/pytorch/module/base.py
 
 LEAST_LEFT = 0.1  # of a measured layer that is left for its operators, whatever its collectives take
 
@@ -27,12 +41,14 @@ class PassExchange:
         collective: What it is in that pass.
         steps: The collectives of a group whose ranks are those from 0 on, all at once.
         beside: What runs side by side with it.
+        pieces: In how many the output of a product beside it is summed; of one, nothing waits for another.
     """
 
     exchange: Exchange
     collective: CollectiveKind
     steps: tuple[Collective, ...]
     beside: Compute | None = None
+    pieces: int = 1
 
     def collectives(self, ranks: Sequence[int]) -> tuple[Collective, ...]:
         """Those of a group of ``ranks``."""
@@ -94,49 +110,52 @@ def exchanging(across: Sequence[ShardedOperator | Exchange], degrees: Degrees, k
     return PassExchange(found[0], collective, tuple(steps))
 
 
-def exchanges(part: ShardedOperator | Exchange, kind: str) -> bool:
-    """Whether ``part`` has a collective in an action, or beside what it does there."""
-    exchange = part if isinstance(part, Exchange) else part.beside
-    return exchange is not None and _exchanged(exchange, kind) is not None
-
-
 def _exchanged(exchange: Exchange, kind: str) -> CollectiveKind | None:
     """The collective of ``exchange`` in an action; gradients of the weights need none."""
     return {"F": exchange.forward, "W": None}.get(kind, exchange.backward)
 
 
-def side_by_side(parts: Iterable[tuple[Compute | PassExchange, bool]]) -> Iterator[Compute | PassExchange]:
-    """``parts`` with each product beside the gathering of its input, or the summing of its output.
+Part = Compute | PassExchange
 
-    Megatron-LM overlaps them piece by piece with sequence parallelism (``--tp-comm-overlap`` in
-    megatron/training/arguments.py of https://github.com/NVIDIA/Megatron-LM); here the pieces are as small as can be,
-    and without sequence parallelism the sum runs beside the product that it follows.
+
+def side_by_side(parts: Iterable[tuple[Part, Meets]]) -> Iterator[Part]:
+    """``parts`` with products beside the gathering of their input, or the summing of their output, as they may be."""
+    held: tuple[Part, Meets] | None = None
+    for part, meets in parts:
+        pair = _pair(*held, part, meets) if held else None
+        if held and not pair:
+            yield held[0]
+        held = (pair, "") if pair else (part, meets)
+    if held:
+        yield held[0]
+
+
+def _pair(first: Part, first_meets: Meets, second: Part, second_meets: Meets) -> PassExchange | None:
+    """The two side by side; nothing if they have to follow one another."""
+    if isinstance(first, PassExchange) and isinstance(second, Compute):
+        gathering = first.exchange.over == "tensor" and first.collective == "all_gather" and first.beside is None
+        return replace(first, beside=second) if gathering and second_meets in ("gathering", "both") else None
+    if isinstance(first, PassExchange) or isinstance(second, Compute) or first_meets not in ("sum", "both"):
+        return None
+    summing = second.exchange.over == "tensor" and second.collective != "all_gather"
+    return replace(second, beside=first, pieces=PIECES if first_meets == "both" else 1) if summing else None
+
+
+def in_pieces(parts: Iterable[Compute | PassExchange], alone_ps: Callable[[PassExchange], int]) -> Iterator[Part]:
+    """``parts``, of products that are summed in pieces only that beside their sum which can be.
+
+    The first piece has no sum beside it, and the sum of the last no product. Of ``d`` and a sum of ``c`` all but one
+    piece of the shorter runs beside the longer: together they take ``max(d, c) + min(d, c) / pieces``.
     """
-    held: Compute | PassExchange | None = None
-    held_product = False
-    for part, product in parts:
-        if product and isinstance(part, Compute) and isinstance(held, PassExchange) and _feeds(held):
-            held, held_product = replace(held, beside=part), False
+    for part in parts:
+        if isinstance(part, Compute) or part.pieces == 1 or part.beside is None:
+            yield part
             continue
-        if (
-            held_product
-            and isinstance(held, Compute)
-            and isinstance(part, PassExchange)
-            and part.exchange.over == "tensor"
-            and part.collective != "all_gather"
-        ):
-            held, held_product = replace(part, beside=held), False
-            continue
-        if held is not None:
-            yield held
-        held, held_product = part, product
-    if held is not None:
-        yield held
-
-
-def _feeds(exchanged: PassExchange) -> bool:
-    """Whether a product may begin on what has come so far."""
-    return exchanged.collective == "all_gather" and exchanged.beside is None
+        own, most_ps = part.beside.durations_ps, alone_ps(part)
+        beside = tuple(min(ps, most_ps) * (part.pieces - 1) // part.pieces for ps in own)
+        before = tuple(whole - later for whole, later in zip(own, beside, strict=True))
+        yield replace(part.beside, durations_ps=before)
+        yield replace(part, beside=replace(part.beside, durations_ps=beside), pieces=1)
 
 
 def slowed(work: Compute, collective_ps: int, share: float) -> Compute:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from xsim.fabric.transfers import TransferGraph
-from xsim.plan.beside import Degrees, PassExchange, exchanges, exchanging, side_by_side, slowed, without
+from xsim.plan.beside import Degrees, Meets, PassExchange, exchanging, in_pieces, side_by_side, slowed, without
 from xsim.plan.comm import Collective, CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Holding, Site
 from xsim.plan.dispatch import host_waits_ps, kernels
@@ -66,7 +66,8 @@ class Bodies:
     """Makes the bodies of one deployment's groups. What is equal is computed once, and equal bodies are one.
 
     Attributes:
-        overlap: Let collectives run beside the products that they feed or follow.
+        beside: Let collectives of backward passes run beside products that need them not (``tp_async``).
+        overlap: Let all run beside the products that they feed or follow.
         devices: The device of each rank.
     """
 
@@ -76,6 +77,7 @@ class Bodies:
     site: Site
     devices: tuple[DeviceSpec, ...]
     verify: bool = False
+    beside: bool = False
     overlap: bool = False
     _layers: dict[tuple[_GroupShape, _Layer, str], tuple[Compute | PassExchange, ...]] = field(default_factory=dict)
     _holding: dict[tuple[_GroupShape, _Layer, str], bool] = field(default_factory=dict)
@@ -151,7 +153,7 @@ class Bodies:
         if not launch_ps:
             yield from (() for _ in layers)
             return
-        launches = {layer: self._launches(shape, layer, kind) for layer in dict.fromkeys(layers)}
+        launches = {layer: self._launches(shape, ranks, layer, kind) for layer in dict.fromkeys(layers)}
         device_ps = {
             layer: sum(self._part_ps(part, ranks) for part in self._done(shape, ranks, layer, kind))
             for layer in launches
@@ -160,14 +162,12 @@ class Bodies:
         for waits_ps in host_waits_ps(counts, works_ps, launch_ps):
             yield (Compute("launch", (waits_ps,) * len(ranks)),) if waits_ps else ()
 
-    def _launches(self, shape: _GroupShape, layer: _Layer, kind: str) -> int:
+    def _launches(self, shape: _GroupShape, ranks: tuple[int, ...], layer: _Layer, kind: str) -> int:
         """How many kernels and collectives an action launches in a layer."""
         parts = self._parts(shape, layer.number, 0)
-        done = [(parts[position], what) for position, what in _script(parts, layer.again, kind)]
-        collectives = sum(exchanges(part, what) for part, what in done)
-        return collectives + sum(
-            kernels(part, _PASSES[what]) for part, what in done if isinstance(part, ShardedOperator)
-        )
+        done = ((parts[position], what) for position, what in _script(parts, layer.again, kind))
+        launched = sum(kernels(part, _PASSES[what]) for part, what in done if isinstance(part, ShardedOperator))
+        return launched + sum(isinstance(part, PassExchange) for part in self._done(shape, ranks, layer, kind))
 
     def _part_ps(self, part: Compute | PassExchange, ranks: tuple[int, ...]) -> int:
         """What it takes the group on its own."""
@@ -245,13 +245,12 @@ class Bodies:
         """What an action does in a layer; computations without the collectives that their times hold."""
         key = (shape, layer, kind)
         if key not in self._layers:
-            parts = list(self._timed(shape, layer, kind))
-            self._layers[key] = tuple(_merged(side_by_side(parts) if self.overlap else (part for part, _ in parts)))
+            self._layers[key] = tuple(side_by_side(self._timed(shape, layer, kind)))
             self._holding[key] = self._holds(shape, layer)
         found: Sequence[Compute | PassExchange] = self._layers[key]
         if self._holding[key]:
             found = without(found, sum(self._alone_ps(part, ranks) for part in found if isinstance(part, PassExchange)))
-        return found
+        return tuple(_merged(in_pieces(found, lambda part: self._alone_ps(part, ranks))))
 
     def _holds(self, shape: _GroupShape, layer: _Layer) -> bool:
         """Whether the compute model's times of a layer hold its collectives."""
@@ -262,32 +261,54 @@ class Bodies:
         place = next((operator.place for operator in operators), None)
         return place is not None and self.compute.holds(device, place)
 
-    def _timed(self, shape: _GroupShape, layer: _Layer, kind: str) -> Iterator[tuple[Compute | PassExchange, bool]]:
+    def _timed(self, shape: _GroupShape, layer: _Layer, kind: str) -> Iterator[tuple[Compute | PassExchange, Meets]]:
         """The parts in the order of the action: operators with their time per rank, and the exchanges that it needs.
 
-        Each with whether it is a product with weights.
+        Each with what it may run beside.
         """
         shards = [self._parts(shape, layer.number, shard) for shard in range(shape.degrees.tp * shape.degrees.ep)]
         for position, done in _script(shards[0], layer.again, kind):
             across = [parts[position] for parts in shards]
-            part = across[0]
+            part, found = across[0], exchanging(across, shape.degrees, done)
             if isinstance(part, Exchange):
-                if found := exchanging(across, shape.degrees, done):
-                    yield found, False
+                if found:
+                    yield found, ""
                 continue
-            times = self._times_ps(shape, across, done)
-            work = Compute(part.kind, times) if any(times) else None
-            if found := exchanging(across, shape.degrees, done):
-                yield replace(found, beside=work), False
-            elif work:
-                yield work, part.bound == "matmul" and part.kind in OVERLAPPED and part.weight_gradient is not None
+            product = part.bound == "matmul" and part.kind in OVERLAPPED and part.weight_gradient is not None
+            if product and done == "B" and (self.beside or self.overlap):
+                yield from self._halves(shape, shards, position)
+                continue
+            work = self._work(shape, across, done)
+            if found:
+                yield replace(found, beside=work if any(work.durations_ps) else None), ""
+            elif any(work.durations_ps):
+                yield work, "both" if product and self.overlap else ""
 
-    def _times_ps(self, shape: _GroupShape, across: Sequence[ShardedOperator | Exchange], kind: str) -> tuple[int, ...]:
-        """Of an operator that is given of each shard, on each rank."""
+    def _halves(
+        self, shape: _GroupShape, shards: Sequence[_Parts], position: int
+    ) -> Iterator[tuple[Compute | PassExchange, Meets]]:
+        """Both products of a backward pass, and beside the first what gathers the input for the second again."""
+        before = [parts[position - 1] for parts in shards] if position else []
+        entered = next((part for part in before if isinstance(part, Exchange) and part.over == "tensor"), None)
+        sums = entered is not None and entered.backward not in (None, "all_gather")
+        across = [parts[position] for parts in shards]
+        first, second = (self._work(shape, across, half) for half in ("I", "W"))
+        again = exchanging(before, shape.degrees, "F") if sums else None
+        if again:
+            yield replace(again, beside=first), ""
+        else:
+            yield first, "gathering" if self.overlap else ""
+        yield second, "sum" if sums else ""
+
+    def _work(self, shape: _GroupShape, across: Sequence[ShardedOperator | Exchange], done: str) -> Compute:
+        """What an operator, which is given of each shard, takes each rank."""
         operators = [part for part in across if isinstance(part, ShardedOperator)]
-        return tuple(
-            self._time_ps(self.devices[device], operators[shape.degrees.shard(rank)], kind)
-            for rank, device in enumerate(shape.devices)
+        return Compute(
+            operators[0].kind,
+            tuple(
+                self._time_ps(self.devices[device], operators[shape.degrees.shard(rank)], done)
+                for rank, device in enumerate(shape.devices)
+            ),
         )
 
     def _parts(self, shape: _GroupShape, layer: int, shard: int) -> _Parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, pairwise, product
 
@@ -35,6 +35,7 @@ __all__ = ["Lowered", "lower", "lower_comm"]
 Complete = dict[int, tuple[Ready, ...]]
 Needed = dict[tuple[str, int], tuple[Fetch, ...]]
 Parties = Sequence[Sequence[int]]  # ranks that take part together
+Wired = tuple[TransferGraph, str, int]  # transfers, the strategy that was chosen if one chose, and the bound
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +83,8 @@ def lower(
         for at in (site, gradient_site or site)
     )
     syncs, ready, needed = _syncs(plan, places, wires, sums)
-    bodies = Bodies(scenario, compute, collective, site, rank_devices(scenario.cluster), verify, plan.tp_overlap)
+    devices = rank_devices(scenario.cluster)
+    bodies = Bodies(scenario, compute, collective, site, devices, verify, plan.tp_async, plan.tp_overlap)
     kept = kept_states(scenario, plan, schedule.order) if plan.zero else {}
     programs = partial(_programs, places, ready, needed, kept)
     workload = Workload(
@@ -136,7 +138,10 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Wires:
-    """How tensors get from layout to layout: transfers, the strategy that was chosen if one chose, and the bound."""
+    """How tensors get from layout to layout: transfers, the strategy that was chosen if one chose, and the bound.
+
+    Sums of equal layouts, as those of equal buckets, are worked out once.
+    """
 
     scenario: Scenario
     reshard: Reshard
@@ -144,26 +149,41 @@ class _Wires:
     site: Site
     verify: bool
     bounds: Bounds
+    _known: dict[tuple[object, ...], Wired] = field(default_factory=dict)
 
-    def move(self, source: Layout, target: Layout) -> tuple[TransferGraph, str, int]:
+    def move(self, source: Layout, target: Layout) -> Wired:
         plan = self.reshard.move(source, target, self.site)
         between = (source, target)
         proven = self._proven("move", plan, (source.ranks + target.ranks,), between, verify_move, source, target)
         return *proven, self.bounds.move_ps(source, target)
 
-    def reduce(self, layouts: Sequence[Layout], parties: Parties) -> tuple[TransferGraph, str, int]:
+    def reduce(self, layouts: Sequence[Layout], parties: Parties) -> Wired:
+        return self._once("reduce", parties, layouts, lambda: self._reduce(layouts, parties))
+
+    def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout, parties: Parties) -> Wired:
+        between = (*layouts, shards)
+        return self._once("reduce_scatter", parties, between, lambda: self._reduce_scatter(layouts, shards, parties))
+
+    def gather(self, shards: Layout, layouts: Sequence[Layout], parties: Parties) -> Wired:
+        return self._once("gather", parties, (shards, *layouts), lambda: self._gather(shards, layouts, parties))
+
+    def _once(self, method: str, parties: Parties, between: Sequence[Layout], work: Callable[[], Wired]) -> Wired:
+        key = method, tuple(map(tuple, parties)), *between
+        if key not in self._known:
+            self._known[key] = work()
+        return self._known[key]
+
+    def _reduce(self, layouts: Sequence[Layout], parties: Parties) -> Wired:
         plan = self.reshard.reduce(layouts, self.site)
         proven = self._proven("reduce", plan, parties, layouts, verify_reduce, layouts)
         return *proven, self.bounds.reduce_ps(layouts)
 
-    def reduce_scatter(
-        self, layouts: Sequence[Layout], shards: Layout, parties: Parties
-    ) -> tuple[TransferGraph, str, int]:
+    def _reduce_scatter(self, layouts: Sequence[Layout], shards: Layout, parties: Parties) -> Wired:
         plan = self.reshard.reduce_scatter(layouts, shards, self.site)
         proven = self._proven("reduce_scatter", plan, parties, layouts, verify_reduce_scatter, layouts, shards)
         return *proven, self.bounds.reduce_scatter_ps(layouts, shards)
 
-    def gather(self, shards: Layout, layouts: Sequence[Layout], parties: Parties) -> tuple[TransferGraph, str, int]:
+    def _gather(self, shards: Layout, layouts: Sequence[Layout], parties: Parties) -> Wired:
         plan = self.reshard.gather(shards, layouts, self.site)
         proven = self._proven("gather", plan, parties, layouts, verify_gather, shards, layouts)
         return *proven, self.bounds.gather_ps(shards, layouts)

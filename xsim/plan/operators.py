@@ -12,7 +12,8 @@ Context ranks hold copies of the weights and equal parts of each sequence: what 
 for attention (``xsim.plan.context``).
 
 Not counted: biases, the few numbers per token that the ranks exchange for the loss, and, with sequence parallelism,
-the second gathering of a product's input for its weight gradient, which Megatron-LM hides behind the product.
+the second gathering of a product's input for its weight gradient, unless the deployment lets it run beside a product
+(``xsim.plan.beside``), as Megatron-LM does.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import heapq
 from collections import deque
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm
 from types import MappingProxyType
 
@@ -38,7 +39,12 @@ def shard_layout(layouts: Sequence[Layout], shares: Mapping[int, Fraction] = Map
     Returns:
         Ranks in the order of their shards; those left with nothing come last.
     """
-    size = layouts[0].size
+    return _shard_layout(tuple(layouts), tuple(sorted(shares.items())))
+
+
+@lru_cache(maxsize=64)  # equal buckets follow one another, and who plans, counts memory and lowers asks each time
+def _shard_layout(layouts: tuple[Layout, ...], found: tuple[tuple[int, Fraction], ...]) -> Layout:
+    size, shares = layouts[0].size, dict(found)
     held = [(span.start, span.stop, g, rank) for g, layout in enumerate(layouts) for rank, span in layout.shards()]
     coming = deque(sorted(part for part in held if part[0] < part[1]))
     able: list[tuple[int, int, int]] = []  # (where its part ends, group, rank)

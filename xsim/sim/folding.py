@@ -65,6 +65,7 @@ class Folding:
                 update = courses[workload.programs[index].body(UPDATE)]
                 self._ready_ps[index][number] = self._before_ps[index][-1] + update.least_total_ps
         self._joined_ps: list[list[int | None]] = [[None] * len(sync.programs) for sync in workload.syncs]
+        self._known_ps = [0] * len(workload.syncs)  # of each sync, what ``_earliest_ps`` has last said
         self._open = [len(sync.programs) for sync in workload.syncs]
         self._coming: dict[Sync, deque[int]] = defaultdict(deque)
         for number, sync in enumerate(workload.syncs):
@@ -103,7 +104,10 @@ class Folding:
             quiet_ps = min(quiet_ps, comes_ps)
         for sync in self._rival_syncs.get(program, ()):
             if coming := self._coming[sync]:  # nobody comes to the others before he has come to this one
-                quiet_ps = min(quiet_ps, self._earliest_ps(coming[0]))
+                first = coming[0]
+                if self._known_ps[first] < quiet_ps:  # what was known holds: nobody ever comes earlier than he could
+                    self._known_ps[first] = self._earliest_ps(first)
+                    quiet_ps = min(quiet_ps, self._known_ps[first])
         return max(quiet_ps, now_ps)
 
     def stands(self, program: int, number: int, least_ps: int, at_ps: int) -> None:

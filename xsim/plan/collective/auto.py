@@ -17,6 +17,7 @@ from xsim.spec.protocols import PROTOCOLS, Mode, Protocol, generation
 __all__ = ["Auto"]
 
 TREE_PIECES = (1, 4, 16)  # of each of the two trees
+IN_TREES = ("all_reduce", "broadcast", "reduce")
 LEAST_PIECE_BYTES = 2**16  # smaller ones only add steps
 _PROTOCOL_OF: Mapping[Mode, Protocol] = {"in_switch": "simple", "pairs_ll": "ll", "pairs_simple": "simple"}
 
@@ -29,8 +30,9 @@ class Auto:
     each waits, and the bytes over the bandwidth that is left, and the least is taken. Where the forecast leaves room,
     as for broadcasts in several rings, those that might be faster than all others are timed on the wires. Within a
     host these are one ring, which stands for all channels since they have the same port, and sums in the switch where
-    it can; over hosts rings too (one, and as many as a host has ranks, up to the most channels), two trees, and the
-    hierarchy, which NCCL's tuner does not have.
+    it can; over hosts rings too (one, and as many as a host has ranks, up to the most channels), two trees, and, where
+    several ranks are on a host, the hierarchy, which NCCL's tuner does not have. With one rank on each host a
+    hierarchy would be every rank sending to every other at once, which no NCCL does.
 
     What a step waits and what is left of a wire are those of the generation of the devices, calibrated on published
     measurements: xsim/spec/protocols.yaml, docs/collectives.md.
@@ -82,8 +84,9 @@ class Auto:
         if channels > 1:
             rings = site.collective("ring", channels=channels)
             yield f"{channels} rings", rings.expand(collective, site), self.protocols
-        yield "hierarchical", site.collective("hierarchical").expand(collective, site), self.protocols
-        for pieces in TREE_PIECES:
+        if len(hosts) < len(collective.ranks):
+            yield "hierarchical", site.collective("hierarchical").expand(collective, site), self.protocols
+        for pieces in TREE_PIECES if collective.kind in IN_TREES else ():
             if pieces == 1 or len(collective.span) * site.element_bytes >= 2 * pieces * LEAST_PIECE_BYTES:
                 trees = site.collective("tree", pieces=pieces)
                 yield f"tree in 2 x {pieces}", trees.expand(collective, site), self.protocols
