@@ -70,15 +70,15 @@ class Columns:
 
     def updates(self) -> Ints:
         """What the optimizer takes on each row, as ``time_ps``; 0 where a stage cannot be."""
-        return np.array([self._update(kind, tp, ends) for kind, tp, _, ends, _ in self._numbers], dtype=np.int64)
+        return np.array([self._update(kind, tp, own, ends) for kind, tp, own, ends, _ in self._numbers], dtype=np.int64)
 
-    def _update(self, kind: str, tp: int, ends: tuple[bool, bool]) -> list[int]:
+    def _update(self, kind: str, tp: int, samples: int, ends: tuple[bool, bool]) -> list[int]:
         layers = self.tables.layers
         if all(ends):
-            return [0] * layers + [self.tables.update_ps(kind, tp, range(layers + 2))]
+            return [0] * layers + [self.tables.update_ps(kind, tp, range(layers + 2), samples)]
         starts = (layers + 1 - n if ends[1] else 1 - ends[0] for n in range(1, layers + 1))
         spans = (range(start, start + n + sum(ends)) for n, start in enumerate(starts, 1))
-        return [0, *(self.tables.update_ps(kind, tp, span) for span in spans)]
+        return [0, *(self.tables.update_ps(kind, tp, span, samples) for span in spans)]
 
     def _column(self, kind: str, tp: int, samples: int, ends: tuple[bool, bool], in_flight: int) -> Column:
         own = self.tables

@@ -161,7 +161,7 @@ class ModelTables:
         floor = (np.arange(self.layers + 1) * layer).astype(np.int64)  # of two copies: each sends its shard once
         return np.maximum(floor - self.layers, 0)  # each block is rounded
 
-    def update_ps(self, kind: str, tp: int, layers: range) -> int:
+    def update_ps(self, kind: str, tp: int, layers: range, samples: int = 1) -> int:
         ends = (0 in layers, self.layers + 1 in layers)
         key = ("update", kind, tp, len(layers), ends)
         return self._once(key, lambda: self._update_ps(kind, tp, layers))
