@@ -51,6 +51,14 @@ class Columns:
             self.rows.append(self._column(*key))
         return self._numbers[key]
 
+    def most_layers(self) -> Ints:
+        """How many layers each row has memory for; a stage with both ends has all of them or none."""
+        fit = self.matrix() < NEVER_PS
+        for number, (*_, ends, _) in enumerate(self._numbers):
+            fit[number, 0] = False
+            fit[number, :-1] &= not all(ends)
+        return np.asarray((np.arange(fit.shape[1]) * fit).max(axis=1), dtype=np.int64)
+
     def matrix(self) -> Ints:
         """``time_ps`` of all rows."""
         return np.array([row.time_ps for row in self.rows], dtype=np.int64).reshape(len(self.rows), -1)

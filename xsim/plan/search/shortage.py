@@ -6,7 +6,6 @@ import numpy as np
 
 from xsim.errors import SpecError
 from xsim.plan.optimizer import optimizer_state_bytes
-from xsim.plan.search.columns import NEVER_PS
 from xsim.plan.search.shapes import Lists
 from xsim.spec.cluster import rank_devices
 from xsim.spec.scenario import Scenario
@@ -19,8 +18,7 @@ def shortage(scenario: Scenario, lists: Lists) -> SpecError:
     if not lists.orders:
         problem = f"no number of samples that devices may take at once divides a batch of {scenario.batch}"
         return SpecError("batch", scenario.batch, problem, "choose a batch with more divisors")
-    fit = (lists.columns.matrix() < NEVER_PS)[:, 1:]
-    most = np.where(fit.any(axis=1), fit.shape[1] - np.argmax(fit[:, ::-1], axis=1), 0)
+    most = lists.columns.most_layers()
     held = np.where(lists.rows >= 0, most[lists.rows], 0)
     model = scenario.model
     state = scenario.dtype_bytes + scenario.gradient_dtype_bytes
