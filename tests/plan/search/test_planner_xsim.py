@@ -164,12 +164,12 @@ def test_memory_follows_the_schedule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("memory", "told"),
-    [(0.0005, r"no device can hold one layer .* lacks 0\.\d\d GB"), (0.02, r"room for \d of 4 layers")],
+    ("layers", "memory", "told"),
+    [(4, 0.0005, r"a layer in each stage: .* lacks 0\.\d\d GB"), (24, 0.3, r"room for 23 of 24 layers; .* 0\.2 GB")],
 )
-def test_what_is_missing_is_told(memory: float, told: str) -> None:
+def test_what_is_missing_is_told(layers: int, memory: float, told: str) -> None:
     with pytest.raises(SpecError, match=told):
-        planned(Xsim(), question(("fast", 1), ("slow", 1), layers=4, memory=memory))
+        planned(Xsim(), question(("fast", 1), ("slow", 1), layers=layers, memory=memory))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ class Column:
     Attributes:
         time_ps: One micro-batch there and back, L + 1; ``NEVER_PS`` where it does not fit.
         again: What is computed again, of each.
-        lacking: Bytes that it lacks with one layer, 0 if that fits.
+        lacking: Bytes that it lacks with the least that it may hold, recomputing nothing; 0 if that fits.
     """
 
     time_ps: Ints
@@ -103,7 +103,7 @@ class Columns:
                 break
             extra_ps, again[layers] = found
             time_ps[layers] += extra_ps
-        return Column(time_ps, tuple(again), max(0, int(over[min(1, own.layers)])))
+        return Column(time_ps, tuple(again), max(0, int(over[own.layers if all(ends) else 1])))
 
     def _saving(
         self, at: tuple[str, int, int], ends: tuple[bool, bool], in_flight: int, layers: int

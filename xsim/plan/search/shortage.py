@@ -25,11 +25,13 @@ def shortage(scenario: Scenario, lists: Lists) -> SpecError:
     state += optimizer_state_bytes(scenario.optimizer, scenario.precision)
     devices = rank_devices(scenario.cluster)
     has = sum(device.memory_bytes for device in devices) / 1e9
-    if not (held > 0).any():
-        lacking = min(row.lacking for row in lists.columns.rows if row.lacking) / 1e9
-        problem = f"no device can hold one layer and its end of the model: the nearest lacks {lacking:.2f} GB"
-        return SpecError("memory", f"{has:.0f} GB", problem, "use devices with more memory, or a smaller model")
-    whole = np.where((held > 0).sum(axis=1) == (lists.rows >= 0).sum(axis=1), held.sum(axis=1), 0)
+    whole = np.where(((held > 0) == (lists.rows >= 0)).all(axis=1), held.sum(axis=1), 0)
+    if not whole.any():
+        each = np.array([row.lacking for row in lists.columns.rows])
+        lacking = np.where(lists.rows >= 0, each[lists.rows], 0).max(axis=1).min() / 1e9
+        problem = f"no pipeline has memory for a layer in each stage: a stage of the nearest lacks {lacking:.2f} GB"
+        fix = "use devices with more memory, or a smaller model"
+        return SpecError("memory", f"{has:.3g} GB of {len(devices)} devices", problem, fix)
     layers = int(min(model.layers - 1, whole.max()))
     lacks = (model.layers - layers) * model.layer_parameters(1) * state / 1e9
     each = max(1, -(-len(devices) * (model.layers - layers) // max(layers, 1)))
@@ -37,4 +39,4 @@ def shortage(scenario: Scenario, lists: Lists) -> SpecError:
         f"the pipeline that holds most has room for {layers} of {model.layers} layers; the others need about "
         f"{lacks:.1f} GB of states more, and their activations"
     )
-    return SpecError("memory", f"{has:.0f} GB of {len(devices)} devices", problem, f"add about {each} such devices")
+    return SpecError("memory", f"{has:.3g} GB of {len(devices)} devices", problem, f"add about {each} such devices")
