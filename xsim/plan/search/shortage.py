@@ -27,8 +27,8 @@ def shortage(scenario: Scenario, lists: Lists) -> SpecError:
     has = sum(device.memory_bytes for device in devices) / 1e9
     whole = np.where(((held > 0) == (lists.rows >= 0)).all(axis=1), held.sum(axis=1), 0)
     if not whole.any():
-        each = np.array([row.lacking for row in lists.columns.rows])
-        lacking = np.where(lists.rows >= 0, each[lists.rows], 0).max(axis=1).min() / 1e9
+        lacks_bytes = np.array([row.lacking for row in lists.columns.rows])
+        lacking = np.where(lists.rows >= 0, lacks_bytes[lists.rows], 0).max(axis=1).min() / 1e9
         problem = f"no pipeline has memory for a layer in each stage: a stage of the nearest lacks {lacking:.2f} GB"
         fix = "use devices with more memory, or a smaller model"
         return SpecError("memory", f"{has:.3g} GB of {len(devices)} devices", problem, fix)
