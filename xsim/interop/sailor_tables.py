@@ -146,8 +146,8 @@ class SailorTables:
         each = [self._ring_s(kind, kind, n * self._layer_bytes(tp), 2) for n in range(self.layers + 1)]
         return np.array([round(seconds * 1e12) for seconds in each], dtype=np.int64)
 
-    def update_ps(self, kind: str, tp: int, layers: range) -> int:
-        by_tp = next(own[str(tp)] for own in self.profiles[kind].values() if str(tp) in own)
+    def update_ps(self, kind: str, tp: int, layers: range, samples: int = 1) -> int:
+        by_tp = self.profiles[kind][str(samples)][str(tp)]
         return round(max(float(by_tp[str(layer)][2]) for layer in layers) * 1e12)
 
     def _times_ps(self, kind: str, tp: int, samples: int, position: int) -> Ints:

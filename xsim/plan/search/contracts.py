@@ -135,5 +135,5 @@ class Tables(Protocol):
         Not less with more layers.
         """
 
-    def update_ps(self, kind: str, tp: int, layers: range) -> int:
-        """The optimizer on one copy of a stage."""
+    def update_ps(self, kind: str, tp: int, layers: range, samples: int = 1) -> int:
+        """The optimizer on one copy of a stage; a profile may know it by the samples that the copy takes at once."""

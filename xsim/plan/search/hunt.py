@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xsim.plan.kinds import Pipeline, Sketch
 from xsim.plan.search.batches import Running, soonest
@@ -117,7 +118,8 @@ class Hunt:
             if not len(shapes.number) or self.best is None:
                 continue
             items = stock.items(shapes)
-            last_ps = max(self._last(shapes), self.best.time_ps)
+            asks = shapes.needs @ np.array(rates)
+            last_ps = max(self._last(shapes, asks <= asks.min()), self.best.time_ps)
             for deadline_ps in np.geomspace(self.best.time_ps / 2, last_ps, DEADLINES).tolist():
                 if self.truncated:
                     return
@@ -236,10 +238,11 @@ class Hunt:
             if self.best is None or ends[i] < self.best.time_ps:
                 self.add(shapes, Counter({i: 1}))
 
-    def _last(self, shapes: Shapes) -> int:
-        """When the pipeline that is fastest alone would have done the whole batch."""
+    def _last(self, shapes: Shapes, among: NDArray[np.bool_] | None = None) -> int:
+        """When the pipeline that is fastest alone, ``among`` some, would have done the whole batch."""
         turns = -(-self.tables.batch // shapes.micro_batch)
-        return int((shapes.fill_ps + turns * shapes.straggler_ps).min())
+        ends = shapes.fill_ps + turns * shapes.straggler_ps
+        return int(ends.min() if among is None else ends[among].min())
 
     def _fill(self, stock: Stock, items: Items, deadline_ps: int, toll: int = 0) -> Filled:
         self._spend()

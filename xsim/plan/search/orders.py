@@ -1,7 +1,7 @@
 """Which stages a pipeline may have, in order: kinds of devices, tensor-parallel degrees and copies of each.
 
-Where they are few, all of them. Where they are not, those of at most three runs of equal stages: of runs that differ in
-anything if there are two, and of kinds of devices alone if there are three.
+Where they are few, all of them. Where they are not, those of at most three runs of equal stages: of any two on unlike
+kinds of devices, of two degrees on one kind, and of three without copies.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ def _patterns(tables: Tables, space: Space) -> Iterator[Order]:
     for micro_batch, seats in _seats(tables, space).items():
         plain = [seat for seat in seats if seat.width == 1]
         runs: list[tuple[Seat, ...]] = [(seat,) for seat in seats]
-        runs += permutations(seats, 2)
+        runs += [(near, far) for near, far in permutations(seats, 2) if near.kind != far.kind]
+        runs += [(near, far) for near, far in permutations(plain, 2) if near.kind == far.kind]
         runs += [(near, far, near) for near, far in permutations(plain, 2) if near.kind != far.kind]
         runs += [three for three in permutations(plain, 3) if len({seat.kind for seat in three}) == 3]
         for run in filter(_coprime, runs):

@@ -20,7 +20,7 @@ from xsim.plan.search.contracts import Again, Ints, Kind, Seat, Tables
 from xsim.plan.search.footprint import Footprint
 from xsim.plan.search.sends import hand_overs_ps
 from xsim.plan.search.sync import Holding, holdings, ring_ps, stage_syncs
-from xsim.plan.workload import Compute
+from xsim.plan.workload import Action, Compute
 from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts
 from xsim.spec.deployment import DeviceGroup, Recompute, Stage
 from xsim.spec.scenario import Scenario
@@ -129,16 +129,24 @@ class ModelTables:
 
         def most() -> int:
             now, peak = 0, 0
-            for action in self.site.schedule.order(stage, stages, micro_batches, 1):
-                if action.chunk:
-                    problem = "a search knows pipelines that micro-batches pass once, in one direction"
-                    raise SpecError("schedule", type(self.site.schedule).__name__, problem, "choose one_f_one_b, say")
+            for action in self._order(stage, stages, micro_batches):
                 now += action.kind == "F"
                 peak = max(peak, now)
                 now -= action.completes
             return peak
 
         return self._once(("flight", stage, stages, micro_batches), most)
+
+    def _order(self, stage: int, stages: int, micro_batches: int) -> tuple[Action, ...]:
+        fix = "choose one_f_one_b, say"
+        try:
+            found = self.site.schedule.order(stage, stages, micro_batches, 1)
+        except SpecError as error:
+            raise SpecError("schedule", type(self.site.schedule).__name__, error.problem, fix) from None
+        if any(action.chunk for action in found):
+            problem = "a search knows pipelines that micro-batches pass once, in one direction"
+            raise SpecError("schedule", type(self.site.schedule).__name__, problem, fix)
+        return found
 
     def boundary_ps(self, source: Seat, target: Seat) -> int:
         samples = max(source.samples, target.samples)
@@ -161,7 +169,7 @@ class ModelTables:
         floor = (np.arange(self.layers + 1) * layer).astype(np.int64)  # of two copies: each sends its shard once
         return np.maximum(floor - self.layers, 0)  # each block is rounded
 
-    def update_ps(self, kind: str, tp: int, layers: range) -> int:
+    def update_ps(self, kind: str, tp: int, layers: range, samples: int = 1) -> int:
         ends = (0 in layers, self.layers + 1 in layers)
         key = ("update", kind, tp, len(layers), ends)
         return self._once(key, lambda: self._update_ps(kind, tp, layers))
@@ -195,7 +203,7 @@ class ModelTables:
         return self._once("bodies", lambda: Bodies(self.scenario, site.compute, site.algorithm, site, devices))
 
     def _halves(self) -> bool:
-        return self._once("halves", lambda: any(a.kind == "W" for a in self.site.schedule.order(0, 2, 4, 1)))
+        return self._once("halves", lambda: any(a.kind == "W" for a in self._order(0, 2, 4)))
 
     def _footprint(self, tp: int, samples: int) -> Footprint:
         own = {"sequence_parallel": self._cut(tp), "halves": self._halves()}
