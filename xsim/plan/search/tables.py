@@ -19,7 +19,7 @@ from xsim.plan.operator import ShardedOperator
 from xsim.plan.search.contracts import Again, Ints, Kind, Seat, Tables
 from xsim.plan.search.footprint import Footprint
 from xsim.plan.search.sends import hand_overs_ps
-from xsim.plan.search.sync import Holding, holdings, ring_ps, stage_syncs
+from xsim.plan.search.sync import Holding, holdings, longest_ps, ring_ps, sums
 from xsim.plan.workload import Action, Compute
 from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts
 from xsim.spec.deployment import DeviceGroup, Recompute, Stage
@@ -160,8 +160,10 @@ class ModelTables:
         return 1, 1
 
     def sync_ps(self, sketch: Sketch) -> int:
-        found = stage_syncs(holdings(sketch, self.layers), self.scenario.model, self._sum_ps)
-        return max(found.values(), default=0)
+        return longest_ps(self.sums_ps(sketch))
+
+    def sums_ps(self, sketch: Sketch) -> list[tuple[tuple[tuple[int, int], ...], int]]:
+        return sums(holdings(sketch, self.layers), self.scenario.model, self._sum_ps)
 
     def sync_floor_ps(self, kind: str, tp: int) -> Ints:
         rate = max(self._port(kind, within)[0] for within in (False, True))
