@@ -31,7 +31,7 @@ def _each(names: Iterable[str], **options: Mapping[str, object]) -> pytest.MarkD
 
 EACH = _each(MEMBERS, **PROOFLESS)
 SEARCHING = _each((name for name in MEMBERS if name != "given"), **PROOFLESS, **SEARCHING_BY)
-SAMPLE = settings().max_examples if settings().max_examples > 100 else 8  # all in soak
+SAMPLE = settings().max_examples if settings().max_examples > 100 else 4  # all in soak
 
 UNLIKE = Scenario(
     cluster=cluster(4, 4, devices=(device("fast", 200.0), device("slow", 50.0))),
