@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -32,17 +32,21 @@ LARGEST_COPY = 8  # samples that a search lets a copy take at once, unless told 
 T = TypeVar("T")
 
 
-def tables(scenario: Scenario, site: PlannerSite, *, sequence_parallel: bool = False) -> ModelTables:
+def tables(
+    scenario: Scenario, site: PlannerSite, *, sequence_parallel: bool = False, lost: Collection[int] = ()
+) -> ModelTables:
     """Of ``scenario``, whose deployment is not looked at.
 
     Args:
         sequence_parallel: Whether stages with several tensor ranks cut activations over the sequence.
+        lost: Ranks that are not there.
     """
     names = [device.name for device in rank_devices(scenario.cluster)]
     hosts = rank_hosts(scenario.cluster)
     ranks: dict[str, dict[int, list[int]]] = {}
     for rank, (name, host) in enumerate(zip(names, hosts, strict=True)):
-        ranks.setdefault(name, {}).setdefault(host, []).append(rank)
+        if rank not in lost:
+            ranks.setdefault(name, {}).setdefault(host, []).append(rank)
     return ModelTables(scenario, site, ranks, sequence_parallel)
 
 
