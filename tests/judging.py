@@ -16,12 +16,13 @@ from xsim.spec.scenario import Scenario
 
 __all__ = ["judged", "searching", "slowdowns"]
 
+TOLD = ("given", "repair")  # they begin with the deployment of the scenario
 OF_ITS_OWN = {"uniform": {"search": True}}  # what makes a planner search that otherwise takes what it is told
 
 
 def searching() -> dict[str, Planner]:
     """All planners that search, by name."""
-    found = [name for name in names("planner") if name != "given"]
+    found = [name for name in names("planner") if name not in TOLD]
     return {name: build("planner", {"name": name, **OF_ITS_OWN.get(name, {})}) for name in found}
 
 

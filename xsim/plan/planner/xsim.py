@@ -16,9 +16,10 @@ from xsim.plan.search.orders import Space
 from xsim.plan.search.price import fits
 from xsim.plan.search.relaxed import bound_ps
 from xsim.plan.search.shortage import shortage
+from xsim.plan.search.survivors import check_lost, place_without
 from xsim.plan.search.tables import tables
 from xsim.plan.search.worth import Objective, Worth, front, worth
-from xsim.plan.sketch import place, sketch_of
+from xsim.plan.sketch import sketch_of
 from xsim.spec.checks import at_least
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
@@ -52,6 +53,7 @@ class Xsim:
         sequence_parallel: Cut activations between operators over the sequence.
         proof: Cut pipelines that may be listed to prove a small cluster's plan best; 0: no proof.
         budget: Knapsacks and prices after which the best plan so far is taken; 0: no limit.
+        lost: Ranks that have failed, and are not used.
         warm_start: Begin with the scenario's own deployment, which stays unless there is better.
     """
 
@@ -65,6 +67,7 @@ class Xsim:
     sequence_parallel: bool = False
     proof: int = 20_000
     budget: int = 0
+    lost: tuple[int, ...] = ()
     warm_start: bool = False
 
     def __post_init__(self) -> None:
@@ -77,7 +80,11 @@ class Xsim:
             raise SpecError("objective", self.objective, "it is unknown", fix)
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
-        own = tables(scenario, site, sequence_parallel=self.sequence_parallel)
+        try:
+            check_lost(self.lost, scenario.cluster)
+        except SpecError as error:
+            raise error.under("planner") from None
+        own = tables(scenario, site, sequence_parallel=self.sequence_parallel, lost=self.lost)
         space = Space(stages=self.stages, width=self.width, micro_batch=self.micro_batch)
         hunt = Hunt(
             own,
@@ -157,7 +164,8 @@ class Xsim:
         name = self._name(hunt)
         for sketch, own in each:
             try:
-                plan = place(replace(sketch, name=name, source="xsim", predicted_ps=own.time_ps), scenario)
+                named = replace(sketch, name=name, source="xsim", predicted_ps=own.time_ps)
+                plan = place_without(named, scenario, self.lost)
             except SpecError:
                 continue  # hosts have no seats for groups of these sizes together
             if deployment_memory(scenario, plan, site.schedule.order).fits:
