@@ -86,6 +86,21 @@ def test_what_is_written_is_read_by_other_commands(capsys: pytest.CaptureFixture
     assert row
 
 
+def test_a_picture_has_as_many_pipelines_as_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 40 unlike pipelines, as HexiScale makes them of many devices, those that fit into 32 lanes."""
+    unlike = [
+        {"mbs": 1, "micro_batches": 1 + number, "stages": [{"layers": [0, 32], "replicas": [{"type": "h100_80"}]}]}
+        for number in range(40)
+    ]
+    Path("many.json").write_text(json.dumps({"layers": 32, "name": "many", "pipelines": unlike}))
+
+    assert main([*SMALL, "cluster=h100_16x8", "from=many.json", "simulate=false"]) == 0
+
+    assert "pipeline 39: 40 micro-batches of 1, 40 samples\n" in capsys.readouterr().out
+    height = int.from_bytes(Path("outputs/plan/many/figures/plan.png").read_bytes()[20:24])
+    assert 3_000 < height < 6_000
+
+
 def test_a_planner_is_asked_and_its_search_timed(capsys: pytest.CaptureFixture[str]) -> None:
     asked = [*SMALL, "cluster=h100x4_a100x4", "batch=8", "planner=uniform", "planner.tp=2", "planner.pp=2"]
 
