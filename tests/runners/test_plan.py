@@ -18,7 +18,7 @@ SMALL = ["model=llama2_7b", "model.seq_len=64", "memory=report", "network=analyt
 PLAN = {
     "model": "llama2_7b",
     "layers": 32,
-    "gbs": 9,
+    "gbs": 8,
     "name": "mine",
     "predicted_s": 0.02,
     "pipelines": [
@@ -117,6 +117,13 @@ def test_a_planner_is_asked_and_its_search_timed(capsys: pytest.CaptureFixture[s
     assert told.out.split("\n", 1)[1].split("Deployment: ")[0] == again.split("\n", 1)[1].split("Deployment: ")[0]
 
 
+def test_the_given_deployment_is_no_search(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["planner=given", "simulate=false", "memory=report"]) == 0
+    assert capsys.readouterr().out.startswith("fig4_7b: llama2_7b on fig4, 24 samples\n")
+    assert main(["planner=given", "--cfg", "job"]) == 0
+    assert "\nmodel:\n" in capsys.readouterr().out
+
+
 def test_the_plan_of_the_page_is_read(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "planning.md").read_text()
     (shown,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
@@ -159,6 +166,18 @@ def test_what_does_not_fit_is_shown_and_refused(capsys: pytest.CaptureFixture[st
         (["from=odd.txt", "micro_batch=0"], "error: micro_batch = '0': it is no number of samples; write 1 or more"),
         (["simulate=no"], "error: simulate = 'no': it is neither; write true or false"),
         (["planner=uniform"], "error: batch = None: no deployment says how many samples to train; write batch=64, say"),
+        (["dry_run=true"], "error: dry_run = True: a plan is always shown; write simulate=false"),
+        (
+            [
+                "planner=uniform",
+                "planner.tp=5",
+                "planner.chunks=2",
+                "batch=2",
+                "schedule=interleaved",
+                "simulate=false",
+            ],
+            "error: deployment.replicas[0].stages[0].layers = [range(0, 17), range(17, 34)]: virtual stages cannot be ",
+        ),
         (["which="], "error: command line = 'which=': it cannot be read; write which=..., of several plans"),
     ],
 )
