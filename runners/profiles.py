@@ -1,4 +1,4 @@
-"""Tables of measured times in files: own ones in CSV or Parquet, and those of Metis, Sailor, Aceso and AICB."""
+"""Tables of measured times in files: own ones in CSV or Parquet, and those of Metis, Sailor, AMP, Aceso and AICB."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from xsim.errors import SpecError
 from xsim.interop.aceso import aceso_rows
 from xsim.interop.aicb import aicb_rows
+from xsim.interop.amp import amp_rows
 from xsim.interop.metis import metis_rows
 from xsim.interop.profiles import Row, device_name
 from xsim.interop.sailor import sailor_rows
@@ -31,8 +32,8 @@ def profile_text(field: str, path: Path, read: Callable[[str, Path], bytes]) -> 
     """The table in a file, or in all files of a folder that are of a known name, as CSV.
 
     Sailor's are ``DEVICE/profile.json``, Metis's ``DeviceType.DEVICE_tp1_bs2.json``, Aceso's
-    ``DEVICE/.../..._mbs2_tp1_algo0.csv``, AICB's ``..._tp8_..._mbs1_DEVICE.txt``. What they measured more than once
-    counts on average. An own table in Parquet ends in ``parquet``.
+    ``DEVICE/.../..._mbs2_tp1_algo0.csv``, AICB's ``..._tp8_..._mbs1_DEVICE.txt``, AMP's ``MODEL_DEVICE_TP.npy``.
+    What they measured more than once counts on average. An own table in Parquet ends in ``parquet``.
 
     Args:
         read: What a file holds, by the name of the setting and the path.
@@ -52,7 +53,9 @@ def profile_text(field: str, path: Path, read: Callable[[str, Path], bytes]) -> 
         raise SpecError(field, str(path), f"the folder holds more than {MOST_FILES} files", "name one with fewer")
     found = [rows for each in files if (rows := _foreign(f"{field}[{each.relative_to(path)}]", each, read)) is not None]
     if not found:
-        raise SpecError(field, str(path), "no file in it has a name of Metis, Sailor, Aceso or AICB", "name a file")
+        raise SpecError(
+            field, str(path), "no file in it has a name of Metis, Sailor, AMP, Aceso or AICB", "name a file"
+        )
     return _merged(row for rows in found for row in rows)
 
 
@@ -68,34 +71,39 @@ def _foreign(field: str, path: Path, read: Callable[[str, Path], bytes]) -> list
     for pattern, reader in _READERS.items():
         match = re.fullmatch(pattern, path.name)
         if match:
-            return list(reader(read(field, path).decode(), path, match, field))
+            return list(reader(read(field, path), path, match, field))
     return None
 
 
-def _sailor(text: str, path: Path, _: Match, field: str) -> Iterator[Row]:
-    return sailor_rows(text, device_name(path.resolve().parent.name), field)
+def _sailor(data: bytes, path: Path, _: Match, field: str) -> Iterator[Row]:
+    return sailor_rows(data.decode(), device_name(path.resolve().parent.name), field)
 
 
-def _metis(text: str, _: Path, match: Match, field: str) -> Iterator[Row]:
-    return metis_rows(text, device_name(match["device"]), int(match["tp"]), int(match["batch"]), field)
+def _metis(data: bytes, _: Path, match: Match, field: str) -> Iterator[Row]:
+    return metis_rows(data.decode(), device_name(match["device"]), int(match["tp"]), int(match["batch"]), field)
 
 
-def _aceso(text: str, path: Path, match: Match, field: str) -> Iterator[Row]:
+def _aceso(data: bytes, path: Path, match: Match, field: str) -> Iterator[Row]:
     """The device is the nearest folder that bears the name of one."""
     known = (each.name for each in path.resolve().parents if device_name(each.name) != each.name)
     device = next(known, path.resolve().parent.name)
-    return aceso_rows(text, device_name(device), int(match["tp"]), int(match["batch"]), field)
+    return aceso_rows(data.decode(), device_name(device), int(match["tp"]), int(match["batch"]), field)
 
 
-def _aicb(text: str, _: Path, match: Match, field: str) -> Iterator[Row]:
-    return aicb_rows(text, device_name(match["device"]), int(match["batch"]), field)
+def _aicb(data: bytes, _: Path, match: Match, field: str) -> Iterator[Row]:
+    return aicb_rows(data.decode(), device_name(match["device"]), int(match["batch"]), field)
 
 
-_READERS: Mapping[str, Callable[[str, Path, Match, str], Iterator[Row]]] = {
+def _amp(data: bytes, _: Path, match: Match, field: str) -> Iterator[Row]:
+    return amp_rows(data, device_name(match["device"]), int(match["tp"]), field)
+
+
+_READERS: Mapping[str, Callable[[bytes, Path, Match, str], Iterator[Row]]] = {
     r"profile\.json": _sailor,
     r"DeviceType\.(?P<device>[\w-]+)_tp(?P<tp>[1-9]\d*)_bs(?P<batch>[1-9]\d*)\.json": _metis,
     r".*_mbs(?P<batch>[1-9]\d*)_tp(?P<tp>[1-9]\d*)_algo0\.csv": _aceso,
     r".*_tp\d+_.*mbs(?P<batch>[1-9]\d*)_(?P<device>[\w-]+)\.txt": _aicb,
+    r"\w+_(?P<device>[A-Za-z0-9-]+)_(?P<tp>[1-9]\d*)\.npy": _amp,
 }
 
 

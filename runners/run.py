@@ -58,7 +58,9 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     experiment = read(point.config).experiment()
     warm(experiment.network)
     with watching(experiment.network, experiment.iterations) as network:
-        result, outcome = attempted(lambda: replace(experiment, network=network), network.begins, network.progress)
+        result, outcome = attempted(
+            lambda: replace(experiment, network=network), network.begins, network.plans, network.progress
+        )
     if result is None:
         tell(f"error: {outcome['reason']}")
         if outcome["status"] in ("invalid", "does_not_fit"):

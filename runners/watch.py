@@ -46,6 +46,10 @@ class Watched:
         """Iteration ``number`` is next; a network that was opened before is none of its."""
         self.number, self.opened, self.planning = number, None, ""
 
+    def plans(self, begins: bool) -> None:
+        """The planner begins, or has its plan."""
+        self.planning = "planning" if begins else ""
+
     def progress(self, done: int, of: int, what: str) -> None:
         """The planner is so far."""
         self.planning = f"the planner is at {done} of {of} {what}"

@@ -81,6 +81,7 @@ def simulate(config: Mapping[str, object]) -> Outcome:
 def attempted(
     make: Callable[[], Experiment],
     begins: Callable[[int], None] = lambda _: None,
+    plans: Callable[[bool], None] = lambda _: None,
     progress: Callable[[int, int, str], None] = lambda *_: None,
 ) -> tuple[Result | None, Outcome]:
     """The result of the experiment that ``make`` makes, if there is one, and its outcome.
@@ -89,17 +90,22 @@ def attempted(
 
     Args:
         begins: Is told of each iteration, as by ``run``.
-        progress: Of the planner, as by ``run``.
+        plans, progress: Of the planner, as by ``run``.
     """
     started = time.perf_counter()
     result: Result | None = None
     planning: list[float] = []
     status, details, reason = "ok", "", ""
+
+    def noted(begin: bool) -> None:
+        planning.append(time.perf_counter())
+        plans(begin)
+
     try:
         experiment = make()
         warm(experiment.network)
         started = time.perf_counter()
-        result = run(experiment, begins, lambda _: planning.append(time.perf_counter()), progress)
+        result = run(experiment, begins, noted, progress)
     except SpecError as error:
         status, reason = "invalid", str(error)
     except DoesNotFitError as error:

@@ -242,6 +242,12 @@ def test_megatron_puts_stages_farthest_apart() -> None:
     assert [(e.operator, e.layers) for e in deployment.replicas[0].stages[1].recompute] == [("full", range(5, 8))]
     again = megatron_plan(" ".join(megatron_words(found.sketch, target().scenario)), target(), "args")
     assert again.sketch == found.sketch
+    modules = MEGATRON.replace("full \\", "selective \\").replace("--recompute-method block", "--recompute-modules mlp")
+    some = megatron_plan(modules.replace("--recompute-num-layers 3", "layernorm"), target(), "args")
+    assert [name for name, _ in some.sketch.pipelines[0].stages[0].recompute] == [
+        *("up", "activation", "down"),
+        *("attention_norm", "mlp_norm"),
+    ]
     turned = Sketch(tuple(replace(each, stages=_turned(each.stages)) for each in found.sketch.pipelines))
     with pytest.raises(SpecError, match=r"in rank order its stages would get other devices, and Megatron-LM has no "):
         megatron_words(turned, target().scenario)
@@ -270,6 +276,24 @@ def test_json_has_several_spellings() -> None:
     assert second.notes == ("1000 samples do not divide into rounds of 12: rounded up to 84 of them, 1008 samples",)
 
 
+def test_samples_that_pipelines_say_are_those_of_the_batch() -> None:
+    plan = json.loads(JSON)[0]
+    assert loads(read_plan(json.dumps(plan | {"gbs": 50}), target(), "f")) == [(4, 9, 1), (4, 6, 1)]
+    assert read_plan(json.dumps(plan | {"gbs": 50}), target(), "f").notes == (
+        "its pipelines train 60 samples, more than its batch of 50",
+    )
+    with pytest.raises(SpecError, match=r"^batch = 64: the pipelines of the plan train 60 samples; leave it out, or "):
+        read_plan(json.dumps(plan), target(batch=64), "f")
+    with pytest.raises(SpecError, match=r"^batch = 64: the pipelines of the plan train 14 samples; leave it out, or "):
+        hexiscale_plan(HEXISCALE, target(batch=64), "f")
+    del plan["pipelines"][1]["lbs"]
+    assert loads(read_plan(json.dumps(plan), target(batch=50), "f")) == [(4, 9, 1), (4, 4, 1)]
+    with pytest.raises(
+        SpecError, match=r"^f.gbs = 36: pipelines that say how many they take have 36 samples, and none"
+    ):
+        read_plan(json.dumps(plan), target(batch=36), "f")
+
+
 def test_operators_that_layers_do_not_have_are_named() -> None:
     flash = target(which="first")
     flash = replace(flash, scenario=replace(flash.scenario, attention="flash"))
@@ -290,6 +314,15 @@ def test_what_is_written_as_json_comes_back(case: tuple[Sketch, Scenario]) -> No
     with suppress(SpecError):  # no host has room for it, which check says of both
         place(short, scenario)
         assert read_plan(plan_json(short, scenario), Target(scenario), "plan").sketch == short
+
+
+def test_shares_of_states_are_written_too() -> None:
+    stage = SketchStage(
+        range(1, 9), (Copies("fast", 2, samples=3, state_shares=(1.0, 2.5)), Copies("slow", 1, samples=1))
+    )
+    sharded = Sketch((Pipeline((stage,), 4, 2),), zero=2)
+
+    assert read_plan(plan_json(sharded, target().scenario), target(), "plan").sketch == sharded
 
 
 READERS: Mapping[str, tuple[Callable[[str, Target, str], Imported], str]] = {

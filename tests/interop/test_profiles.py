@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +16,7 @@ from runners.user_files import with_texts
 from xsim.errors import SpecError
 from xsim.interop.aceso import aceso_rows
 from xsim.interop.aicb import aicb_rows
+from xsim.interop.amp import amp_rows
 from xsim.interop.metis import metis_rows
 from xsim.interop.profiles import Row, device_name
 from xsim.interop.sailor import sailor_rows
@@ -72,6 +75,27 @@ def test_operators_of_aceso_have_names_of_ours() -> None:
         ("gh200", "qkv", "forward", 2, 4, 0, 30.5),
         ("gh200", "qkv", "backward", 2, 4, 0, 60.0),
     ]
+
+
+def array(values: list[float]) -> bytes:
+    out = io.BytesIO()
+    np.save(out, np.array(values))
+    return out.getvalue()
+
+
+def test_layers_of_amp_are_all_but_six_and_its_backward_is_twice_its_forward(tmp_path: Path) -> None:
+    measured = array([0.25, 0.0, 0.5, 1.0, 1.5, 0.0, 0.0, 2.0, 0.0])
+    (tmp_path / "gpt2_G4_2.npy").write_bytes(measured)
+
+    assert list(amp_rows(measured, "t4", 2, "x")) == [
+        ("t4", "embedding", "forward", 2, 1, 0, 0.25e6),
+        ("t4", "embedding", "backward", 2, 1, 0, 0.5e6),
+        ("t4", "transformer", "forward", 2, 1, 0, 1e6),
+        ("t4", "transformer", "backward", 2, 1, 0, 2e6),
+        ("t4", "head", "forward", 2, 1, 0, 2e6),
+        ("t4", "head", "backward", 2, 1, 0, 4e6),
+    ]
+    assert "t4,transformer,forward,2,1,,1000000.0" in text_of(tmp_path / "gpt2_G4_2.npy").splitlines()
 
 
 def test_blocks_of_aicb_count_on_average_over_their_items() -> None:
@@ -169,7 +193,10 @@ def test_parquet_is_read_by_its_columns(tmp_path: Path) -> None:
         ("mine.parquet", b"PAR1", "it is no Parquet table"),
         ("mine.csv", b"\xff", "it is no text"),
         ("A100-40/profile.json", b"{", "it is no JSON"),
-        ("empty", None, "no file in it has a name of Metis, Sailor, Aceso or AICB"),
+        ("gpt2_G4_2.npy", b"\x93NUMPY", "it is no array"),
+        ("gpt2_G4_2.npy", array([1.0] * 6), "it is no row of 7 numbers or more"),
+        ("gpt2_G4_2.npy", array([1.0, 0.0, -1.0, 0.0, 0.0, 1.0, 0.0]), "it has what is no time"),
+        ("empty", None, "no file in it has a name of Metis, Sailor, AMP, Aceso or AICB"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(tmp_path: Path, name: str, data: bytes | None, problem: str) -> None:

@@ -279,6 +279,25 @@ def test_what_kinds_and_counts_cannot_say(stage: Stage, message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
+def test_what_states_are_kept_is_placed_and_comes_back() -> None:
+    """Unequal batches and shares of states, as Cephalo has them."""
+    copies = (
+        Copies("fast", 1, 2, samples=3, state_shares=(2.5,)),
+        Copies("slow", 1, 2, samples=1, state_shares=(1.0,)),
+    )
+    sharded = Sketch((pipeline(SketchStage(WHOLE, copies), micro_batch=8, micro_batches=1),), zero=3)
+
+    deployment = place(sharded, asked(TWO_KINDS, 8))
+
+    assert [group.state_shares for _, group in deployment.groups()] == [(2.5,), (2.5,), (1.0,), (1.0,)]
+    assert unplaced(sketch_of(deployment, asked(TWO_KINDS, 8))) == sharded
+    with pytest.raises(SpecError, match=r"state_shares = \[2.5\]: with zero: 0 every rank keeps all states of its own"):
+        check(replace(sharded, zero=0), asked(TWO_KINDS, 8))
+    wide = replace(copies[0], tp=2, count=1, samples=6)
+    with pytest.raises(SpecError, match=r"state_shares = \[2.5\]: 1 shares for 2 ranks"):
+        check(Sketch((pipeline(SketchStage(WHOLE, (wide, copies[1])), micro_batch=8),), zero=1), asked(TWO_KINDS, 16))
+
+
 def test_recomputation_is_counted_by_operator() -> None:
     again = tuple(Recompute(operator="qkv", layers=part) for part in (range(1, 3), range(2, 4)))
     own = Stage(groups=(DeviceGroup(ranks=(0,), samples=1),), layers=(range(1, 7),), recompute=again)

@@ -78,9 +78,14 @@ def test_a_planner_says_how_far_it_is_and_what_it_predicts() -> None:
         watched.begins(number)
         order.append(watched.state(-1)[0])
 
-    found = run(replace(experiment(), planner=Searching()), begins, order.append, heard)
+    def plans(begin: bool) -> None:
+        watched.plans(begin)
+        order.append(watched.state(-1)[0])
 
-    assert order == [True, "the planner is at 3 of 40 orders", False, "0.000 ms of the iteration"]
+    found = run(replace(experiment(), planner=Searching()), begins, plans, heard)
+
+    told = "0.000 ms of the iteration"
+    assert order == ["planning", "the planner is at 3 of 40 orders", told, told]
     assert (found.metrics.plan, found.metrics.predicted_s) == ("found", 2.0)
     plain = run(experiment()).metrics
     assert (plain.plan, plain.predicted_s) == ("fig4_7b", None)

@@ -15,12 +15,14 @@ Row = tuple[
     str, str, str, int, int, int, float
 ]  # device, operator, pass, tp, micro-batch, length (0: any), microseconds
 
-_DEVICES: Mapping[str, str] = {  # as Sailor, Metis, Aceso and AICB call them, and as the device library does
+_DEVICES: Mapping[str, str] = {  # as Sailor, Metis, AMP, Aceso and AICB call them, and as the device library does
     "A100": "a100_80",
     "A100-40": "a100_40",
     "A100-80": "a100_80",
+    "G4": "t4",
     "GH-96": "gh200",
     "H100": "h100_80",
+    "P3": "v100_16",
     "RTX-2080": "rtx_2080",
     "RTX-3090": "rtx_3090",
     "T4": "t4",

@@ -22,6 +22,7 @@ class Copies:
         count: How many copies.
         samples: What each takes of each micro-batch; 0 for all copies of a stage: equal parts of it.
         ranks: Of each copy, in tensor order; those of the first of several equal pipelines first. Empty: any.
+        state_shares: With ``zero``, what each rank of a copy keeps of what is shared out, as in a deployment.
     """
 
     device: str
@@ -29,6 +30,7 @@ class Copies:
     count: int = 1
     samples: int = 0
     ranks: tuple[tuple[int, ...], ...] = ()
+    state_shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         at_least(self, "tp", 1)

@@ -7,7 +7,7 @@ deployment of a scenario can be.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -38,9 +38,12 @@ def check(sketch: Sketch, scenario: Scenario) -> None:
 
     Raises:
         SpecError: A layer is missing or held twice, kinds or counts of devices are not the cluster's, a copy does not
-            fit into a host, samples do not sum to the batch, or no layer has an operator that is recomputed.
+            fit into a host, samples do not sum to the batch, no layer has an operator that is recomputed, or pipelines
+            are too unlike to share out what ``zero`` says.
     """
-    _seats(sketch, scenario)
+    seats = _seats(sketch, scenario)
+    if sketch.zero or any(copies.state_shares for _, copies in _each_copies(sketch)):
+        _placed(sketch, scenario, seats)
 
 
 def _seats(sketch: Sketch, scenario: Scenario) -> tuple[tuple[int, ...], ...]:
@@ -106,7 +109,11 @@ def place(sketch: Sketch, scenario: Scenario) -> DeploymentPlan:
     Raises:
         SpecError: As ``check`` says.
     """
-    ranks = iter(_seats(sketch, scenario))
+    return _placed(sketch, scenario, _seats(sketch, scenario))
+
+
+def _placed(sketch: Sketch, scenario: Scenario, seats: Iterable[tuple[int, ...]]) -> DeploymentPlan:
+    ranks = iter(seats)
     replicas = tuple(
         _replica(pipeline, scenario.model.layers, ranks) for pipeline in sketch.pipelines for _ in range(pipeline.count)
     )
@@ -144,7 +151,9 @@ def _replica(pipeline: Pipeline, layers: int, ranks: Iterator[tuple[int, ...]]) 
     for stage, held in zip(pipeline.stages, whole_layers(pipeline, layers), strict=True):
         each = zip(stage.copies, stage.samples(pipeline.micro_batch), strict=True)
         groups = tuple(
-            DeviceGroup(ranks=next(ranks), samples=samples) for copies, samples in each for _ in range(copies.count)
+            DeviceGroup(ranks=next(ranks), samples=samples, state_shares=copies.state_shares)
+            for copies, samples in each
+            for _ in range(copies.count)
         )
         first = _transformer(stage, layers).start
         again = tuple(Recompute(operator=name, layers=range(first, first + count)) for name, count in stage.recompute)
@@ -162,7 +171,8 @@ def sketch_of(deployment: DeploymentPlan, scenario: Scenario) -> Sketch:
     Its buckets, and how its syncs and sends follow one another, are not in it.
 
     Raises:
-        SpecError: A group has unlike devices or unequal shares, or a stage is virtual or cut over contexts or experts.
+        SpecError: A group has unlike devices or is cut unequally, or a stage is virtual, or cut over contexts or
+            experts.
     """
     devices = rank_devices(scenario.cluster)
     pipelines = []
@@ -187,7 +197,7 @@ def _outlined(stage: Stage, path: str, devices: Sequence[DeviceSpec], layers: in
         if len(kinds) > 1:
             problem = f"it has {' and '.join(kinds)}, and a plan in kinds of devices has one kind in a copy"
             raise SpecError(f"{path}.groups[{g}].ranks", list(group.ranks), problem, "give it devices of one kind")
-        copies.append(Copies(kinds[0], group.tp, samples=group.samples, ranks=(group.ranks,)))
+        copies.append(Copies(kinds[0], group.tp, 1, group.samples, (group.ranks,), group.state_shares))
     again: dict[str, set[int]] = {}
     for entry in stage.recompute:
         again.setdefault(entry.operator, set()).update(entry.layers)
@@ -202,7 +212,7 @@ def _check_plain(stage: Stage, path: str) -> None:
     if stage.ep > 1:
         raise SpecError(f"{path}.ep", stage.ep, "it cannot be said in kinds and counts of devices", "write 1")
     for g, group in enumerate(stage.groups):
-        for name, usual in (("cp", 1), ("tp_shares", ()), ("state_shares", ())):
+        for name, usual in (("cp", 1), ("tp_shares", ())):
             if getattr(group, name) != usual:
                 problem = "it cannot be said in kinds and counts of devices"
                 raise SpecError(f"{path}.groups[{g}].{name}", getattr(group, name), problem, "leave it out")
@@ -246,9 +256,13 @@ def _merged_stage(stage: SketchStage, pipeline: Pipeline, layers: int) -> Sketch
     samples = stage.samples(pipeline.micro_batch)
     each = samples if len(set(samples)) > 1 else (0,) * len(samples)
     plain = [replace(copies, samples=own) for copies, own in zip(stage.copies, each, strict=True)]
-    alike = groupby(plain, key=lambda copies: (copies.device, copies.tp, copies.samples, bool(copies.ranks)))
+    alike = groupby(plain, key=_alike)
     copies = tuple(_counted(list(run), pipeline.count) for _, run in alike)
     return replace(stage, copies=copies, layers=_inner(stage.layers, layers))
+
+
+def _alike(copies: Copies) -> tuple[object, ...]:
+    return copies.device, copies.tp, copies.samples, copies.state_shares, bool(copies.ranks)
 
 
 def _counted(run: Sequence[Copies], pipelines: int) -> Copies:

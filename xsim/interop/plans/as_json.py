@@ -62,6 +62,8 @@ def _copies_json(copies: Copies) -> dict[str, object]:
     found: dict[str, object] = {"type": copies.device, "tp": copies.tp, "count": copies.count}
     if copies.samples:
         found["samples"] = copies.samples
+    if copies.state_shares:
+        found["state_shares"] = list(copies.state_shares)
     if copies.ranks:
         found["ranks"] = [list(ranks) for ranks in copies.ranks]
     return found

@@ -34,7 +34,7 @@ _FIX = "name arguments of Megatron-LM"
 _MODULES = {  # of --recompute-modules, for a layer without experts
     "core_attn": ("selective",),
     "layernorm": ("attention_norm", "mlp_norm"),
-    "mlp": ("up", "gate", "activation", "down"),
+    "mlp": ("up", "activation", "down"),
 }
 _REFUSED = {
     "context-parallel-size": "context parallelism is not simulated yet",
@@ -117,7 +117,6 @@ def _recomputed(
                 fix = f"choose some of {', '.join(_MODULES)}"
                 raise SpecError(f"{path}.recompute-modules", module, "it is not simulated", fix)
         found = {name: len(part) for module in asked for name in _MODULES[module]}
-        found.pop("gate", None) if not target.scenario.model.gated else None
         return recompute_of(found, target, notes)
     method = (words.get("recompute-method") or ("uniform",))[0]
     count = _number(words, "recompute-num-layers", 1, path)

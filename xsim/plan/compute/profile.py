@@ -29,8 +29,8 @@ class Profile:
     micro-batches times are interpolated; rows of another ``tp`` or length are not used.
 
     Attributes:
-        path: Of a table in CSV or Parquet, or of a file or folder of Metis, Sailor, Aceso or AICB. The commands read
-            it into ``text``, so that a run is known by what it holds.
+        path: Of a table in CSV or Parquet, or of a file or folder of Metis, Sailor, AMP, Aceso or AICB. The commands
+            read it into ``text``, so that a run is known by what it holds.
         text: What it holds, as CSV (``xsim.plan.profile``).
         collectives: ``inside``: times of layers, and of their blocks, hold the collectives of tensor parallelism. They
             are simulated, and what each takes alone is taken off the operators. ``apart``: they do not.
