@@ -114,7 +114,7 @@ class GroupingSearch(Generic[C, P]):
         dynamic = self.shortcuts.dynamic != "none"
         listed = not dynamic or grouping_count(self.pipelines.counts) <= MOST_GROUPINGS
         for pipelines in range(1, sum(self.pipelines.counts) + 1) if listed else ():
-            if self._look(self._ordered(pipelines)) and dynamic:
+            if self._look(self._ordered(pipelines), patient=not dynamic):
                 listed = False
                 break
         if not listed:
@@ -123,8 +123,8 @@ class GroupingSearch(Generic[C, P]):
                 self._evaluate(grouping)
         return self.found
 
-    def _look(self, listed: Iterable[Grouping]) -> bool:
-        """Look at groupings; True if too few of the last ones were skipped."""
+    def _look(self, listed: Iterable[Grouping], *, patient: bool) -> bool:
+        """Look at groupings, until too few of the last ones were skipped unless ``patient``; True if so."""
         looked = skipped = 0
         for grouping in listed:
             looked += 1
@@ -134,7 +134,7 @@ class GroupingSearch(Generic[C, P]):
             else:
                 self._evaluate(grouping)
             if looked == WINDOW:
-                if skipped < WINDOW // 2:
+                if skipped < WINDOW // 2 and not patient:
                     return True
                 looked = skipped = 0
         return False
