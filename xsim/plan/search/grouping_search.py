@@ -123,6 +123,11 @@ class GroupingSearch(Generic[C, P]):
                 self._evaluate(grouping)
         return self.found
 
+    def only(self, grouping: Grouping) -> Searched[P]:
+        """What this grouping alone gives."""
+        self._evaluate(grouping)
+        return self.found
+
     def _look(self, listed: Iterable[Grouping], *, patient: bool) -> bool:
         """Look at groupings, until too few of the last ones were skipped unless ``patient``; True if so."""
         looked = skipped = 0
