@@ -159,6 +159,36 @@ def test_stages_recompute_only_if_they_may() -> None:
     assert not any(stage.recompute for replica in plain.replicas for stage in replica.stages)
 
 
+def test_what_recomputing_saves_is_seen_without_it() -> None:
+    tight = question(("fast", 1), ("slow", 1), batch=16, memory=0.25)
+    kept, bare = (Eth(strip=strip).plan(tight, site(tight)) for strip in (False, True))
+
+    def needs(deployment: DeploymentPlan) -> int:
+        verdict = deployment_memory(tight, deployment, site(tight).schedule.order)
+        return max(need.total_bytes for _, need in verdict.needs)
+
+    assert replace(bare, replicas=kept.replicas) == kept
+    assert not any(stage.recompute for replica in bare.replicas for stage in replica.stages)
+    assert needs(bare) > needs(kept)
+
+
+def test_one_grouping_can_be_drawn() -> None:
+    names = {planned(Eth(drawn=number)).name for number in range(1, 9)}
+
+    assert len(names) > 3
+    assert all(name.startswith("eth_") for name in names)
+    parts = [[tuple(map(int, own.split("."))) for own in name.split("_")[1:]] for name in names]
+    assert all(tuple(map(sum, zip(*own, strict=True))) == (2, 2) for own in parts)
+
+
+def test_it_tells_how_far_it_is() -> None:
+    heard: list[tuple[int, int, str]] = []
+    problem = PLAIN.problem(SCENARIO, site(SCENARIO))
+    replace(PLAIN, cache=True).search(problem, lambda done, of, what: heard.append((done, of, what)))
+
+    assert heard == [(n, 8, "pipelines of unlike devices") for n in range(1, 9)]
+
+
 def test_activations_are_cut_over_the_sequence_if_asked() -> None:
     wide = question(("slow", 4), batch=4, memory=0.2)
     found = planned(Eth(sequence_parallel=True), wide)

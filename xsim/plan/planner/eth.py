@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from xsim.errors import SpecError
@@ -89,7 +90,7 @@ class Eth:
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
         problem = self.problem(scenario, site)
-        found = self.search(problem)
+        found = self.search(problem, site.progress)
         if found.plan is None:
             raise nothing_fits(problem)
         plan = replace(found.plan, predicted_ps=found.iteration_ps)
@@ -114,10 +115,10 @@ class Eth:
         units = units_of(known.kinds, self.unit, self.stage_unit)
         return eth_problem(known, search, units, name="eth", sequence_parallel=self.sequence_parallel)
 
-    def search(self, problem: EthProblem) -> Searched[Sketch]:
+    def search(self, problem: EthProblem, told: Callable[[int, int, str], None] | None = None) -> Searched[Sketch]:
         """The search, and how much work it was."""
         shortcuts = Shortcuts(self.cache, self.skip, self.alpha, self.order, self.dynamic, self.orders)
-        search = GroupingSearch(problem, shortcuts)
+        search = GroupingSearch(problem, shortcuts, *((told,) if told else ()))
         return search.only(drawn_grouping(problem.counts, self.drawn)) if self.drawn else search.run()
 
 
