@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -76,7 +77,7 @@ def test_plans_of_small_clusters_are_near_the_best_there_are() -> None:
     "option", [{"cache": True}, {"cache": True, "skip": True, "alpha": 0}, {"order": True}, {"bound": True}]
 )
 @pytest.mark.parametrize("memory", [1.0, 0.1])
-def test_shortcuts_find_the_same_plan(option: dict[str, bool], memory: float) -> None:
+def test_shortcuts_find_the_same_plan(option: dict[str, Any], memory: float) -> None:
     scenario = question(("fast", 2), ("slow", 2), batch=16, memory=memory)
 
     assert searched(replace(PLAIN, **option), scenario).iteration_ps == searched(PLAIN, scenario).iteration_ps
