@@ -55,6 +55,7 @@ class Typesplit:
             budget=self.budget,
             adaptive=False,
             bound=True,
+            starts=0,
             most=0,
             rounds=3,
             exact=True,
@@ -62,10 +63,10 @@ class Typesplit:
         )
         units = replace(units_of(known.kinds, 0, self.stage_unit), pipeline=1)
         problem = eth_problem(known, search, units, name="typesplit", sequence_parallel=self.sequence_parallel)
-        found = [
-            problem.balanced([problem.configured(p) for p in split]) for split in self._splits(problem, units.stage)
-        ]
-        best = min((each for each in found if each is not None), key=lambda each: each[0], default=None)
+        splits = tuple(self._splits(problem, units.stage))
+        each = {pipeline: problem.configured(pipeline) for split in splits for pipeline in split}
+        found = [problem.balanced([each[pipeline] for pipeline in split]) for split in splits]
+        best = min((own for own in found if own is not None), key=lambda own: own[0], default=None)
         if best is None:
             raise nothing_fits(problem)
         return place(replace(best[1], predicted_ps=best[0]), scenario)

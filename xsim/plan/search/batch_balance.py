@@ -28,12 +28,14 @@ class Share:
 
     @property
     def end_ps(self) -> int:
-        """Equation 1."""
-        return self.configuration.fill_ps + (self.micro_batches - 1) * self.configuration.straggler_ps
+        """Equation 5."""
+        return self.configuration.end_ps(self.micro_batches * self.configuration.micro_batch)
 
 
-def shared(choices: Sequence[Choices], batch: int, *, rounds: int, exact: bool = False) -> tuple[Share, ...]:
-    """The pipelines that take part, with shares that sum to ``batch``; none if there are no such shares.
+def shared(
+    choices: Sequence[Choices], batch: int, *, rounds: int, exact: bool = False
+) -> tuple[tuple[Share, ...], ...]:
+    """Ways to share out the batch among the pipelines, or some of them, that with the earliest last end first.
 
     Large micro-batches may leave no even shares, so that smaller ones are tried too.
 
@@ -46,7 +48,7 @@ def shared(choices: Sequence[Choices], batch: int, *, rounds: int, exact: bool =
     tried: list[tuple[Share, ...]] = []
     for allowed in (sizes, *(dividing[:n] for n in range(len(dividing), 0, -1))):
         tried.extend(_balanced(choices, batch, frozenset(allowed), rounds, exact))
-    return min(tried, key=lambda shares: max(share.end_ps for share in shares), default=())
+    return tuple(sorted(dict.fromkeys(tried), key=lambda shares: max(share.end_ps for share in shares)))
 
 
 def _balanced(

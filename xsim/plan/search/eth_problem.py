@@ -19,7 +19,8 @@ from xsim.plan.sketch import Sketch
 
 __all__ = ["EthProblem", "Search", "Units", "eth_problem", "nothing_fits", "speed", "units_of"]
 
-FEW_UNITS, MOST_UNITS = 4, 32  # of a kind and in all, if the size of a unit is left open
+PRICED = 4  # ways to share out a batch that are priced with the sums of gradients over all pipelines
+FEW_UNITS, MOST_UNITS = 16, 32  # of all kinds, if the size of a unit is left open
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,14 @@ class Units:
 def units_of(kinds: Sequence[Kind], pipeline: int, stage: int) -> Units:
     """``pipeline`` and ``stage`` devices; where that is 0, powers of two.
 
-    A pipeline's unit leaves about four of them to each kind, and to none less than one, as far as 32 in all allow; a
+    A pipeline's unit leaves about 16 of them in all, and to no kind less than one, as far as 32 in all allow; a
     stage's is no more than the smallest host has.
 
     Raises:
         SpecError: A stage's unit does not divide a pipeline's.
     """
     total = sum(kind.count for kind in kinds)
-    few = min(_power_up(total / (FEW_UNITS * len(kinds))), _power_down(min(kind.count for kind in kinds)))
+    few = min(_power_up(total / FEW_UNITS), _power_down(min(kind.count for kind in kinds)))
     own = pipeline or max(few, _power_up(total / MOST_UNITS))
     part = stage or math.gcd(own, _power_down(min(min(kind.hosts) for kind in kinds)))
     if own % part:
@@ -62,6 +63,7 @@ class Search:
         limit: Sequences of stages that are all tried, at most.
         budget: States to look at for each sequence and micro-batch; ``adaptive``: more for those of little variance.
         bound: Leave out sequences that cannot be best.
+        starts: Sequences and micro-batches from which a pipeline is balanced; 0: all.
         most: States to look at in all; 0: no limit.
         rounds: How often shares and configurations follow one another.
         exact: Shares with the earliest end, instead of greedy ones.
@@ -71,6 +73,7 @@ class Search:
     budget: int
     adaptive: bool
     bound: bool
+    starts: int
     most: int
     rounds: int
     exact: bool
@@ -93,6 +96,7 @@ def eth_problem(tables: Tables, search: Search, units: Units, *, name: str, sequ
         search.budget,
         search.adaptive,
         search.bound,
+        search.starts,
         search.most,
     )
     return EthProblem(choice, counts, units.pipeline, search.rounds, search.exact, sequence_parallel, name)
@@ -100,18 +104,20 @@ def eth_problem(tables: Tables, search: Search, units: Units, *, name: str, sequ
 
 def nothing_fits(problem: EthProblem) -> SpecError:
     """What is missing, if no pipeline can train."""
-    tables = problem.tables
-    has = sum(tables.capacity_bytes(kind.name) * kind.count for kind in tables.kinds)
+    tables, spent = problem.tables, problem.choice.balance.spent
     devices = sum(kind.count for kind in tables.kinds)
-    kind = tables.kinds[0].name
-    weights = int(tables.memory_column(kind, 1, 1, (True, True), 0)[-1])
-    lacks = max(1, weights - has, problem.choice.balance.spent.lacked_bytes or 0)
-    what = f"no plan of {problem.name} fits the {has / 1e9:.0f} GB of {devices} devices"
-    lacking = f"the nearest lacks {max(0.01, lacks / 1e9):.2f} GB"
-    if problem.choice.balance.spent.lacked_bytes is None and weights <= has:
-        what = f"{problem.name} finds no pipelines of {devices} devices that share out a batch of {problem.batch}"
-        return SpecError("batch", problem.batch, what, "choose a batch with more divisors, or another unit")
-    return SpecError("planner", problem.name, f"{what}: {lacking}", "add devices or memory, or choose a smaller model")
+    if spent.configured:
+        what = f"{problem.name} finds no pipelines of {devices} devices that share it out"
+        return SpecError("batch", problem.batch, what, "choose one with more divisors, or another unit of devices")
+    weights = tables.memory_column(tables.kinds[0].name, 1, 1, (True, True), 0)
+    layers = min(problem.choice.balance.options.missing_layers, default=tables.layers)
+    lacks = spent.lacked_bytes or layers * int(weights[-1] - weights[-2])
+    has = sum(tables.capacity_bytes(kind.name) * kind.count for kind in tables.kinds)
+    problem_text = (
+        f"no plan of {problem.name} fits the {has / 1e9:.1f} GB of {devices} devices: "
+        f"the nearest lacks {max(0.01, lacks / 1e9):.2f} GB"
+    )
+    return SpecError("planner", problem.name, problem_text, "add devices or memory, or choose a smaller model or batch")
 
 
 def _power_up(number: float) -> int:
@@ -175,9 +181,9 @@ class EthProblem:
         return configured.throughput(self.batch)
 
     def balanced(self, configured: Sequence[Choices]) -> tuple[int, Sketch] | None:
-        shares = shared(configured, self.batch, rounds=self.rounds, exact=self.exact)
-        if not shares:
-            return None
-        options = self.choice.balance.options
-        plan = sketched(shares, options, name=self.name, sequence_parallel=self.sequence_parallel)
-        return price(plan, self.tables).iteration_ps, plan
+        found = []
+        for shares in shared(configured, self.batch, rounds=self.rounds, exact=self.exact)[:PRICED]:
+            options = self.choice.balance.options
+            plan = sketched(shares, options, name=self.name, sequence_parallel=self.sequence_parallel)
+            found.append((price(plan, self.tables).iteration_ps, plan))
+        return min(found, key=lambda each: each[0], default=None)

@@ -7,7 +7,8 @@ with little variance come first; and when too few are skipped, dynamic programmi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -98,22 +99,32 @@ class Searched(Generic[P]):
     dynamic: bool = False
 
 
+def _unheard(_done: int, _of: int, _what: str) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(slots=True)
 class GroupingSearch(Generic[C, P]):
-    """One search; ``run`` it once."""
+    """One search; ``run`` it once.
+
+    Attributes:
+        told: Is told how many of the different pipelines have been configured, as a site is of progress.
+    """
 
     pipelines: Pipelines[C, P]
     shortcuts: Shortcuts
+    told: Callable[[int, int, str], None] = _unheard
     found: Searched[P] = field(default_factory=Searched)
     _known: dict[Composition, C] = field(default_factory=dict)
     _throughput: dict[Composition, float] = field(default_factory=dict)
+    _ceilings: dict[Composition, float] = field(default_factory=dict)
 
     def run(self) -> Searched[P]:
         """The best that is found; without a plan if nothing can train."""
         dynamic = self.shortcuts.dynamic != "none"
         listed = not dynamic or grouping_count(self.pipelines.counts) <= MOST_GROUPINGS
         for pipelines in range(1, sum(self.pipelines.counts) + 1) if listed else ():
-            if self._look(self._ordered(pipelines)) and dynamic:
+            if self._look(self._ordered(pipelines), patient=not dynamic):
                 listed = False
                 break
         if not listed:
@@ -122,8 +133,13 @@ class GroupingSearch(Generic[C, P]):
                 self._evaluate(grouping)
         return self.found
 
-    def _look(self, listed: Iterable[Grouping]) -> bool:
-        """Look at groupings; True if too few of the last ones were skipped."""
+    def only(self, grouping: Grouping) -> Searched[P]:
+        """What this grouping alone gives."""
+        self._evaluate(grouping)
+        return self.found
+
+    def _look(self, listed: Iterable[Grouping], *, patient: bool) -> bool:
+        """Look at groupings, until too few of the last ones were skipped unless ``patient``; True if so."""
         looked = skipped = 0
         for grouping in listed:
             looked += 1
@@ -133,7 +149,7 @@ class GroupingSearch(Generic[C, P]):
             else:
                 self._evaluate(grouping)
             if looked == WINDOW:
-                if skipped < WINDOW // 2:
+                if skipped < WINDOW // 2 and not patient:
                     return True
                 looked = skipped = 0
         return False
@@ -161,9 +177,22 @@ class GroupingSearch(Generic[C, P]):
         found = self.pipelines.configured(pipeline)
         self.found.configured += 1
         if self.shortcuts.cache:
+            every = math.prod(count + 1 for count in self.pipelines.counts) - 1
+            self.told(self.found.configured, every, "pipelines of unlike devices")
             self._known[pipeline] = found
             self._throughput[pipeline] = self.pipelines.throughput(found)
         return found
+
+    def _ceiling(self, pipeline: Composition) -> float:
+        """The throughput of a pipeline that may leave some type idle, which its weakest devices can be better for."""
+        if pipeline not in self._ceilings:
+            kinds = [kind for kind, count in enumerate(pipeline) if count]
+            without = [tuple(0 if k == kind else n for k, n in enumerate(pipeline)) for kind in kinds]
+            for each in without if len(kinds) > 1 else ():
+                self._configured(each)
+            others = (self._ceiling(each) for each in without if len(kinds) > 1)
+            self._ceilings[pipeline] = max((self._throughput[pipeline], *others))
+        return self._ceilings[pipeline]
 
     def _hopeless(self, grouping: Grouping) -> bool:
         """Whether bounds on the throughputs of its pipelines sum to less than the best plan has."""
@@ -177,7 +206,8 @@ class GroupingSearch(Generic[C, P]):
         if pipeline in self._throughput:
             return self._throughput[pipeline]
         memory, flops = self.pipelines.memory_bytes, self.pipelines.speeds
-        bounds = [rate for other, rate in self._throughput.items() if dominates(other, pipeline, memory, flops)]
+        stronger = [other for other in self._throughput if dominates(other, pipeline, memory, flops)]
+        bounds = [self._ceiling(other) for other in stronger]
         if self.shortcuts.alpha:
             bounds.extend(self._scaled(pipeline))
         return min(bounds, default=float("inf"))
@@ -191,7 +221,7 @@ class GroupingSearch(Generic[C, P]):
             for each in (self.pipelines.speeds, self.pipelines.memory_bytes):
                 own, other = (sum(n * v for n, v in zip(c, each, strict=True)) for c in (pipeline, near))
                 ratio *= own / other
-            yield self._throughput[near] * ratio * self.shortcuts.alpha
+            yield self._ceiling(near) * ratio * self.shortcuts.alpha
 
     def _put_together(self) -> Iterator[Grouping]:
         """Groupings with large sums of throughputs, each once, of few pipelines first."""

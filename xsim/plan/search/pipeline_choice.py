@@ -50,6 +50,7 @@ class PipelineChoice:
         budget: States to look at for each sequence and micro-batch.
         adaptive: Share the budget out by variance (section 6), else equally.
         bound: Leave out sequences that cannot be best for any share that this pipeline may get.
+        starts: Sequences and micro-batches from which a pipeline is balanced, those of the least bound; 0: all.
         most: States to look at in all; 0: no limit. When they are spent, no pipeline is configured any more.
     """
 
@@ -63,6 +64,7 @@ class PipelineChoice:
     budget: int
     adaptive: bool = True
     bound: bool = True
+    starts: int = 0
     most: int = 0
 
     @property
@@ -80,27 +82,27 @@ class PipelineChoice:
         budgets = self._budgets(lists)
         few = self._least_share(devices)
         found: list[Configuration] = []
+        left = self.starts or -1
         for least, stages, micro_batch in sorted(self._starts(lists)):
-            if self.spent:
+            if self.spent or left == 0:
                 break
             if self.bound and self._covered(found, Configuration(micro_batch, *least[1:], ()), few):
                 continue
+            left -= 1
             for each in self.balance.balanced(stages, micro_batch, self.batch, budgets[stages]):
                 if not self._covered(found, each, few):
                     found = [c for c in found if not self._covered([each], c, few)]
                     found.append(each)
         return Choices(tuple(found))
 
-    def _starts(self, lists: Sequence[Grouping]) -> Iterator[tuple[tuple[int, int, int], Grouping, int]]:
-        """(Equation 1, fill and straggler at least), stages, and size of a micro-batch."""
+    def _starts(self, lists: Sequence[Grouping]) -> Iterator[tuple[tuple[int, int, int, int], Grouping, int]]:
+        """(Equation 5, fill, straggler, what follows) at least, stages, and size of a micro-batch."""
         options = self.balance.options
         for stages in lists:
             for size in options.micro_batches(stages, self.batch):
                 least = options.least_ps(options.of(stages, size, self.batch))
                 if least is not None:
-                    fill_ps, straggler_ps = least
-                    others = -(-self.batch // size) - 1
-                    yield (fill_ps + others * straggler_ps, fill_ps, straggler_ps), stages, size
+                    yield (Configuration(size, *least, ()).end_ps(self.batch), *least), stages, size
 
     def _least_share(self, devices: Composition) -> int:
         """Half of what its devices would get by their compute power."""

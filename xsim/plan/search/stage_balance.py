@@ -19,7 +19,7 @@ __all__ = ["Configuration", "Spent", "StageBalance", "StageChoice", "first_guess
 
 HOPS = 3  # moves that need not improve before the search ends; Aceso makes up to seven
 
-Key = tuple[int, int, int]  # bytes missing, Equation 1, how many stages are the slowest: less is better
+Key = tuple[int, int, int]  # bytes missing, Equation 5, how many stages are the slowest: less is better
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,18 @@ class Configuration:
     Attributes:
         fill_ps: All stages, for one micro-batch.
         straggler_ps: The slowest stage.
+        after_ps: The sum of gradients over copies inside stages, and the optimizer, about.
     """
 
     micro_batch: int
     fill_ps: int
     straggler_ps: int
+    after_ps: int
     stages: tuple[StageChoice, ...]
 
     def end_ps(self, samples: int) -> int:
-        """Equation 1, for so many samples; what does not fill a micro-batch counts as one."""
-        return self.fill_ps + (-(-samples // self.micro_batch) - 1) * self.straggler_ps
+        """Equation 5 of the first stage, alone; what does not fill a micro-batch counts as one."""
+        return self.fill_ps + (-(-samples // self.micro_batch) - 1) * self.straggler_ps + self.after_ps
 
 
 @dataclass(slots=True)
@@ -56,10 +58,12 @@ class Spent:
 
     Attributes:
         states: Pipelines, configured in some way, that have been priced.
+        configured: Times that a sequence of stages could be configured.
         lacked_bytes: The least that was missing in one that did not fit; None if all did.
     """
 
     states: int = 0
+    configured: int = 0
     lacked_bytes: int | None = None
 
 
@@ -73,6 +77,7 @@ class _State:
     times: tuple[int, ...]
     fill_ps: int
     straggler_ps: int
+    after_ps: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +117,7 @@ class StageBalance:
                 best, hops = state, 0
                 found.append(best)
         self.spent.states += looked
+        self.spent.configured += not best.key[0]
         if best.key[0]:
             self.spent.lacked_bytes = min(best.key[0], self.spent.lacked_bytes or best.key[0])
         return tuple(near.configured(stages, micro_batch, state) for state in found if state.key[0] == 0)
@@ -161,9 +167,17 @@ class _Neighbours:
             times[j] += out if times[j] > 0 else 0
             times[j + 1] += back if times[j + 1] > 0 else 0
         fill_ps, straggler_ps = sum(times), max(times)
-        whole_ps = 0 if missing else fill_ps + self.others * straggler_ps
+        after_ps = self.after_ps(chosen, layers)
+        whole_ps = 0 if missing else fill_ps + self.others * straggler_ps + after_ps
         key = (missing, whole_ps, times.count(straggler_ps))
-        return _State(chosen, layers, key, tuple(times), fill_ps, straggler_ps)
+        return _State(chosen, layers, key, tuple(times), fill_ps, straggler_ps, after_ps)
+
+    def after_ps(self, chosen: Sequence[int], layers: Sequence[int]) -> int:
+        """Of the stage that it takes longest."""
+        sums, updates = 0, 0
+        for own, c, n in zip(self.options, chosen, layers, strict=True):
+            sums, updates = max(sums, own[c].sum_ps * n), max(updates, own[c].update_ps * n)
+        return sums + updates
 
     def moves(self, state: _State) -> Iterator[_State]:
         """One step away: a layer from the bottleneck to each other stage, or its next narrower or wider option."""
@@ -190,8 +204,9 @@ class _Neighbours:
                 rest = max((times[j] for j in highest if j not in (at, to)), default=0)
                 slowest = max(rest, changed[at], changed[to])
                 fill_ps = state.fill_ps + changed[at] + changed[to] - times[at] - times[to]
-                key = (0, fill_ps + self.others * slowest, changed.count(slowest))
-                yield _State(chosen, tuple(moved), key, tuple(changed), fill_ps, slowest)
+                after_ps = self.after_ps(chosen, moved)
+                key = (0, fill_ps + self.others * slowest + after_ps, changed.count(slowest))
+                yield _State(chosen, tuple(moved), key, tuple(changed), fill_ps, slowest, after_ps)
         for other in (chosen[at] - 1, chosen[at] + 1):
             if 0 <= other < len(self.options[at]) and layers[at] <= self.options[at][other].most:
                 yield self.state((*chosen[:at], other, *chosen[at + 1 :]), layers)
@@ -199,4 +214,4 @@ class _Neighbours:
     def configured(self, stages: Grouping, micro_batch: int, state: _State) -> Configuration:
         each = zip(stages, self.options, state.chosen, state.layers, strict=True)
         found = tuple(StageChoice(devices, own[c].tp, layers) for devices, own, c, layers in each)
-        return Configuration(micro_batch, state.fill_ps, state.straggler_ps, found)
+        return Configuration(micro_batch, state.fill_ps, state.straggler_ps, state.after_ps, found)

@@ -19,6 +19,8 @@ class Option:
     Attributes:
         most: Transformer layers that fit if no activations are kept.
         layer_ps: What one of them takes if nothing is recomputed; ``ends_ps`` what the ends of the model take.
+        sum_ps: What the sum of gradients over the stage's own copies takes for a layer, about; ``update_ps`` the
+            optimizer.
     """
 
     tp: int
@@ -27,20 +29,41 @@ class Option:
     most: int
     layer_ps: int
     ends_ps: int
+    sum_ps: int
+    update_ps: int
 
 
 Options = tuple[tuple[Option, ...], ...]  # of each stage the ways to have it
 Hops = tuple[tuple[tuple[int, int], ...], ...]  # by option of two neighbours what each sends
 
 
+@dataclass(frozen=True, slots=True)
+class _Floor:
+    """What no option of a stage goes beyond: layers that fit; less time of a layer, of the ends, and after the last."""
+
+    most: int
+    layer_ps: int
+    ends_ps: int
+    after_ps: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StageOptions:
-    """Of stages of one model on one cluster, kept for the next that asks."""
+    """Of stages of one model on one cluster, kept for the next that asks.
+
+    Attributes:
+        missing_layers: Of sequences of stages with too little memory for the weights, by how many layers the nearest
+            missed; empty if there were none.
+    """
 
     passes: StagePasses
+    missing_layers: list[int] = field(default_factory=list)
     _options: dict[tuple[Composition, int, Ends, int], tuple[Option, ...]] = field(default_factory=dict)
     _sizes: dict[Composition, frozenset[int]] = field(default_factory=dict)
-    _hops: dict[tuple[int, int], Hops] = field(default_factory=dict)
+    _hops: dict[tuple[int, int], Hops] = field(default_factory=dict)  # by identity of options, which are all kept
+    _least_hops: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    _floors: dict[int, _Floor] = field(default_factory=dict)
+    _flying: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
     def micro_batches(self, stages: Grouping, batch: int) -> tuple[int, ...]:
         """Sizes up to ``batch`` that all stages can cut into equal parts, ascending."""
@@ -57,38 +80,70 @@ class StageOptions:
 
     def in_flight(self, stage: int, stages: int, micro_batches: int) -> int:
         """As the tables say, which is not asked of many micro-batches if no more are kept of them than of a few."""
-        few = min(micro_batches, 2 * stages + 2)
-        kept = self.passes.tables.in_flight(stage, stages, few)
-        if few == micro_batches or kept == self.passes.tables.in_flight(stage, stages, few - 1):
-            return kept
-        return self.passes.tables.in_flight(stage, stages, micro_batches)
+        key = (stage, stages, micro_batches)
+        if key not in self._flying:
+            few = min(micro_batches, 2 * stages + 2)
+            kept = self.passes.tables.in_flight(stage, stages, few)
+            if few < micro_batches and kept != self.passes.tables.in_flight(stage, stages, few - 1):
+                kept = self.passes.tables.in_flight(stage, stages, micro_batches)
+            self._flying[key] = kept
+        return self._flying[key]
 
     def hops_ps(self, options: Options) -> list[Hops]:
         """Of neighbouring stages, by option of either, what each sends to the other for one micro-batch."""
         found = []
         for near, far in pairwise(options):
-            key = (id(near), id(far))  # both are kept in _options
+            key = (id(near), id(far))
             if key not in self._hops:
                 self._hops[key] = tuple(tuple(self._hop(a.seats, b.seats) for b in far) for a in near)
             found.append(self._hops[key])
         return found
 
-    def least_ps(self, options: Options) -> tuple[int, int] | None:
-        """No pipeline with these has less (fill, straggler); None if its weights do not fit, or a stage has no option.
+    def least_ps(self, options: Options) -> tuple[int, int, int] | None:
+        """No pipeline with these has less (fill, straggler, what follows); None if weights do not fit.
 
         Layers are taken as divisible, and memory for activations as ample.
         """
         layers = self.passes.tables.layers
-        if not all(options) or sum(max(option.most for option in own) for own in options) < layers:
+        if not all(options):
             return None
-        each = [min(option.layer_ps for option in own) for own in options]
-        ends = [min(option.ends_ps for option in own) for own in options]
-        for j, hops in enumerate(self.hops_ps(options)):
-            ends[j] += min(out for row in hops for out, _ in row)
-            ends[j + 1] += min(back for row in hops for _, back in row)
-        balanced = (layers + sum(e / r for e, r in zip(ends, each, strict=True))) / sum(1 / r for r in each)
+        floors = [self._floor(own) for own in options]
+        room = sum(floor.most for floor in floors)
+        if room < layers:
+            self.missing_layers[:] = [min(layers - room, *self.missing_layers[:1] or (layers,))]
+            return None
+        each = [floor.layer_ps for floor in floors]
+        ends = [floor.ends_ps for floor in floors]
+        for j, pair in enumerate(pairwise(options)):
+            out, back = self._least_hop(*pair)
+            ends[j] += out
+            ends[j + 1] += back
+        rate, waiting, after, longest = 0.0, 0.0, 0.0, 0
+        for end, own, floor in zip(ends, each, floors, strict=True):
+            rate += 1 / own
+            waiting += end / own
+            after += 1 / floor.after_ps
+            longest = max(longest, end + own)
         fill_ps = sum(ends) + sum(each) + (layers - len(each)) * min(each)
-        return fill_ps, max(int(balanced), *(e + r for e, r in zip(ends, each, strict=True)), 0)
+        return fill_ps, max(int((layers + waiting) / rate), longest), int(layers / after)
+
+    def _floor(self, own: tuple[Option, ...]) -> _Floor:
+        if id(own) not in self._floors:
+            self._floors[id(own)] = _Floor(
+                max(option.most for option in own),
+                max(1, min(option.layer_ps for option in own)),
+                min(option.ends_ps for option in own),
+                max(1, min(option.sum_ps + option.update_ps for option in own)),
+            )
+        return self._floors[id(own)]
+
+    def _least_hop(self, near: tuple[Option, ...], far: tuple[Option, ...]) -> tuple[int, int]:
+        key = (id(near), id(far))
+        if key not in self._least_hops:
+            (hops,) = self.hops_ps((near, far))
+            each = [hop for row in hops for hop in row]
+            self._least_hops[key] = min(out for out, _ in each), min(back for _, back in each)
+        return self._least_hops[key]
 
     def _hop(self, near: tuple[Seat, ...], far: tuple[Seat, ...]) -> tuple[int, int]:
         out, back = self.passes.tables.hand_overs_ps((near, far))
@@ -111,7 +166,7 @@ class StageOptions:
             for tp in self.passes.degrees(devices):
                 seats = self.passes.seats(devices, tp, micro_batch)
                 if seats and (most := self.passes.most_layers(seats, ends)) >= 1:
-                    times = self.passes.layer_ps(seats), self.passes.ends_ps(seats, ends)
+                    times = self.passes.layer_ps(seats), self.passes.ends_ps(seats, ends), *self.passes.after_ps(seats)
                     found.append(Option(tp, seats, self.passes.passes(seats, ends, in_flight), most, *times))
             self._options[key] = tuple(found)
         return self._options[key]

@@ -15,6 +15,7 @@ import numpy as np
 from xsim.plan.recompute import FULL
 from xsim.plan.search.contracts import Again, Seat, Tables
 from xsim.plan.search.groupings import Composition
+from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
 
 __all__ = ["Ends", "Passes", "StagePasses"]
 
@@ -55,6 +56,7 @@ class StagePasses:
     recompute: bool = True
     _known: dict[object, Passes] = field(default_factory=dict)
     _ladders: dict[tuple[str, int, int], tuple[str, ...]] = field(default_factory=dict)
+    _after: dict[tuple[Seat, ...], tuple[int, int]] = field(default_factory=dict)
     _seats: dict[tuple[Composition, int, int], tuple[Seat, ...]] = field(default_factory=dict)
 
     def degrees(self, devices: Composition) -> tuple[int, ...]:
@@ -100,6 +102,17 @@ class StagePasses:
     def ends_ps(self, seats: tuple[Seat, ...], ends: Ends) -> int:
         """The ends of the model."""
         return max(self._ends_ps(seat, ends) for seat in seats)
+
+    def after_ps(self, seats: tuple[Seat, ...]) -> tuple[int, int]:
+        """Of a transformer layer the sum of gradients over these copies, and the optimizer; about."""
+        if seats not in self._after:
+            tables, copies = self.tables, tuple(Copies(seat.kind, seat.tp, seat.width) for seat in seats)
+            whole = SketchStage(range(1, tables.layers + 1), copies)
+            width = sum(seat.width for seat in seats)
+            sum_ps = tables.sync_ps(Sketch((Pipeline((whole,), width, 1),))) if width > 1 else 0
+            update_ps = max(tables.update_ps(seat.kind, seat.tp, range(tables.layers + 2)) for seat in seats)
+            self._after[seats] = sum_ps // tables.layers, update_ps // tables.layers
+        return self._after[seats]
 
     def most_layers(self, seats: tuple[Seat, ...], ends: Ends) -> int:
         """Transformer layers that fit if no activations are kept; -1 if not even the ends do."""
