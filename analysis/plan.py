@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw", "main"]
 
-MOST_PIPELINES = 24  # rows that stay readable; equal pipelines are one
+MOST_PARTS = 32  # of stages, in whole pipelines, that stay readable; equal pipelines are one
 COLOURS = {"F": "tab:blue", "B": "tab:orange", "I": "tab:orange", "W": "tab:purple", "U": "tab:gray", "S": "tab:red"}
 PASSES = {"F": "forward", "B": "backward", "W": "weight gradient", "U": "update", "S": "waits for gradient sync"}
 LANE = 0.8
@@ -53,7 +53,7 @@ def draw(folder: Path) -> Path:
     if not table.is_file():
         raise SpecError("folder", str(folder), "it holds no stages.parquet", "start runners.plan")
     every = pq.read_table(table).to_pylist()
-    parts = [row for row in every if row["pipeline"] < MOST_PIPELINES]
+    parts = [row for row in every if _rows_up_to(every, row["pipeline"]) <= MOST_PARTS] or every[:MOST_PARTS]
     passes = folder / "passes.parquet"
     pipelines = 1 + max(row["pipeline"] for row in parts)
     heights = [0.6 + 0.7 * pipelines, 0.8 + 0.22 * len(parts)]
@@ -73,6 +73,10 @@ def draw(folder: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     return path
+
+
+def _rows_up_to(every: Sequence[Row], pipeline: int) -> int:
+    return sum(row["pipeline"] <= pipeline for row in every)
 
 
 def _draw_stages(axes: Axes, parts: Sequence[Row], left_out: int) -> None:
@@ -113,7 +117,7 @@ def _draw_box(axes: Axes, row: Row, lane: int, top: float, height: float, colour
     )
     many = "devices" if row["tp"] * row["copies"] > 1 else "device"
     text = f"TP{row['tp']} DP{row['copies']}, {row['tp'] * row['copies']} {many}"
-    text += f"\n{row['recompute']}" if row["recompute"] else ""
+    text = "\n".join([text, *filter(None, row["recompute"].split(", "))])
     axes.text(
         row["first_layer"] + width / 2,
         middle,

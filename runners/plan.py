@@ -50,17 +50,19 @@ def main(argv: Sequence[str]) -> int:
     command = read_command([*words, *_implied(own, words)], "\n".join(about))
     from runners.inputs import read
     from runners.plan_written import write_plan
-    from runners.points import plan_single
+    from runners.points import composed, plan_single
 
+    if command.show:
+        print(composed(command), end="")
+        return 0
     single = plan_single(command)
+    if single.settings.dry_run:
+        raise SpecError("dry_run", True, "a plan is always shown", "write simulate=false")
     experiment = read(single.points[0].config).experiment()
-    took = ""
     if "from" in own:
         experiment = _with_file(experiment, own, batch=experiment.scenario.batch if _says(words, "batch") else None)
     planned, result, search_s = _worked_out(experiment, simulate=own.get("simulate", "true") == "true")
-    if _says(words, "planner"):
-        took = f", found in {search_s:.3g} s"
-    found = _shown(experiment, planned, took)
+    found = _shown(experiment, planned, f", found in {search_s:.3g} s" if _searches(words) else "")
     if result is not None:
         from runners.plan_report import compare
 
@@ -97,11 +99,15 @@ def _split(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 def _implied(own: Mapping[str, str], words: Sequence[str]) -> list[str]:
     """What goes without saying: a plan that is read or searched takes the place of the usual deployment."""
     if "from" not in own:
-        return ["~deployment"] if _says(words, "planner") and not _says(words, "deployment") else []
+        return ["~deployment"] if _searches(words) and not _says(words, "deployment") else []
     for key in ("deployment", "planner"):
         if _says(words, key):
             raise SpecError(key, "", "the plan comes from a file", f"leave out {key}, or from=")
     return ["~deployment", *([] if _says(words, "batch") else ["batch=1"])]
+
+
+def _searches(words: Sequence[str]) -> bool:
+    return _says(words, "planner") and "planner=given" not in words
 
 
 def _says(words: Sequence[str], key: str) -> bool:

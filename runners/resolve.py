@@ -81,7 +81,7 @@ class Resolver:
         varied = [setting for setting in chosen if setting.key in more]
         config = with_texts(self.composer.joined(self.base, groups, [*self.values, *varied]))
         plain = {key: config.get(key) for key in INPUT_KEYS}
-        if labels["planner"] != "given":  # the only planner that reads a deployment
+        if labels["deployment"] is None:
             plain["deployment"] = None
         for group in options.DATA:
             node = plain[group]
@@ -89,7 +89,8 @@ class Resolver:
                 plain[group] = {"name": labels[group]} | node
         inputs = read(plain)
         config_json = canonical(inputs)
-        contradiction = _unread([*self.values, *chosen], labels["planner"])
+        settings = [*self.values, *chosen]
+        contradiction = None if _reads_deployment(labels["planner"], settings) else _unread(settings, labels["planner"])
         if contradiction is not None:  # the experiment is that of another point, without what is not read
             config_json = f'{config_json[:-1]},"unread":{json.dumps(contradiction.args[:2])}}}'
         try:
@@ -135,17 +136,23 @@ class Resolver:
     def _chosen(self, choice: Choice) -> tuple[dict[str, str | None], dict[str, object], list[Setting]]:
         """Option per group, what is chosen beside options, and all of it as settings."""
         labels = {label: _name(choice.get(label, self.named.get(label))) for label in options.LABELS}
-        if labels["planner"] != "given":
-            labels["deployment"] = None
         more = {key.removeprefix("+"): value for key, value in choice.items() if key not in options.LABELS}
         chosen = [Setting(k.removeprefix("+"), (v,), "add" if k[0] == "+" else "set") for k, v in choice.items()]
+        if not _reads_deployment(labels["planner"], [*self.values, *chosen]):
+            labels["deployment"] = None
         return labels, more, chosen
+
+
+def _reads_deployment(planner: str | None, settings: Iterable[Setting]) -> bool:
+    """Whether the planner takes a deployment, or begins with one."""
+    warm = any(setting.key == "planner.warm_start" and setting.values == (True,) for setting in settings)
+    return warm or planner in ("given", "repair")
 
 
 def _unread(settings: Iterable[Setting], planner: str | None) -> SpecError | None:
     """What is wrong with keys of a deployment where the planner makes its own."""
     for setting in settings:
-        if planner != "given" and setting.key.startswith("deployment.") and setting.values:
+        if setting.key.startswith("deployment.") and setting.values:
             problem = f"the planner {planner} makes a deployment of its own"
             fix = f"write planner.{setting.key.removeprefix('deployment.')} if it has this option, or planner=given"
             return SpecError(setting.key, setting.values[0], problem, fix)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from hypothesis import strategies as st
 
 from tests.plan.toy import cluster, device, model
@@ -10,7 +12,7 @@ from xsim.families import build
 from xsim.plan.contracts import PlannerSite
 from xsim.spec.scenario import Scenario
 
-__all__ = ["scenarios", "site_of"]
+__all__ = ["random_scenario", "scenarios", "site_of"]
 
 
 def site_of(scenario: Scenario, network: str = "analytic") -> PlannerSite:
@@ -19,24 +21,27 @@ def site_of(scenario: Scenario, network: str = "analytic") -> PlannerSite:
     return _Site(usual, usual.topology.build(scenario.cluster), scenario.dtype_bytes)
 
 
-@st.composite
-def scenarios(draw: st.DrawFn, most_hosts: int = 4) -> Scenario:
+def scenarios() -> st.SearchStrategy[Scenario]:
+    """Random ones."""
+    return st.integers(0, 10**6).map(random_scenario)
+
+
+def random_scenario(seed: int) -> Scenario:
     """Two to four hosts of one to three kinds of devices, some short of memory, and a model of a few layers."""
+    rng = random.Random(seed)
     kinds = [
-        device(name, draw(st.sampled_from((50.0, 100.0, 200.0, 400.0))), draw(st.sampled_from((2.0, 4.0, 8.0, 16.0))))
-        for name in ("one", "two", "three")[: draw(st.integers(1, 3))]
+        device(name, rng.choice((50.0, 100.0, 200.0, 400.0)), rng.choice((2.0, 4.0, 8.0, 16.0)))
+        for name in ("one", "two", "three")[: rng.choice((1, 2, 2, 2, 3))]
     ]
-    hosts = draw(st.lists(st.sampled_from(kinds), min_size=max(2, len(kinds)), max_size=most_hosts))
-    counts = [draw(st.sampled_from((1, 2, 3, 4, 4))) for _ in hosts]
+    hosts = [*kinds, *rng.choices(kinds, k=rng.randint(max(0, 2 - len(kinds)), 4 - len(kinds)))]
     spec = model(
-        layers=draw(st.integers(4, 12)),
-        hidden=draw(st.sampled_from((512, 1024))),
+        layers=rng.randint(4, 12),
+        hidden=rng.choice((512, 1024)),
         heads=8,
         ffn=2048,
-        vocab=draw(st.sampled_from((1000, 32000))),
+        vocab=rng.choice((1000, 32000)),
         seq_len=256,
-        tied=draw(st.booleans()),
+        tied=rng.random() < 0.5,
     )
-    return Scenario(
-        cluster=cluster(*counts, devices=tuple(hosts)), model=spec, batch=draw(st.sampled_from((8, 12, 16, 32, 48)))
-    )
+    counts = [rng.choice((1, 2, 3, 4, 4)) for _ in hosts]
+    return Scenario(cluster=cluster(*counts, devices=tuple(hosts)), model=spec, batch=rng.choice((8, 12, 16, 32, 48)))

@@ -43,7 +43,7 @@ def test_import_is_light() -> None:
     assert cpu_s("-c", "import xsim") < 0.5
 
 
-@pytest.mark.parametrize("command", ["runners.sweep", "runners.run", "runners.network"])
+@pytest.mark.parametrize("command", ["runners.sweep", "runners.run", "runners.network", "runners.plan"])
 def test_help_is_quick(command: str) -> None:
     assert cpu_s("-m", command, "--help") < 1
 

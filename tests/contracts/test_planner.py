@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -19,17 +20,19 @@ from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario, check_deployment
 
 MEMBERS = dict(members("planner"))
-EACH = pytest.mark.parametrize("planner", [pytest.param(cls(), id=name) for name, cls in MEMBERS.items()])
-OF_ITS_OWN = {"uniform": {"search": True}}  # what makes a planner search that otherwise takes what it is told
-SEARCHING = pytest.mark.parametrize(
-    "planner",
-    [
-        pytest.param(build("planner", {"name": name, **OF_ITS_OWN.get(name, {})}), id=name)
-        for name in MEMBERS
-        if name != "given"
-    ],
-)
-SAMPLE = settings().max_examples if settings().max_examples > 100 else 8  # all in soak
+TOLD = ("given", "repair")  # they begin with the deployment of the scenario
+PROOFLESS = {"xsim": {"proof": 0}}  # to prove a plan best takes a minute
+SEARCHING_BY = {"uniform": {"search": True}}  # what makes a planner search that otherwise takes what it is told
+
+
+def _each(names: Iterable[str], **options: Mapping[str, object]) -> pytest.MarkDecorator:
+    own = {name: {"name": name, **options.get(name, {})} for name in names}
+    return pytest.mark.parametrize("planner", [pytest.param(build("planner", o), id=name) for name, o in own.items()])
+
+
+EACH = _each(MEMBERS, **PROOFLESS)
+SEARCHING = _each((name for name in MEMBERS if name not in TOLD), **PROOFLESS, **SEARCHING_BY)
+SAMPLE = settings().max_examples if settings().max_examples > 100 else 4  # all in soak
 
 UNLIKE = Scenario(
     cluster=cluster(4, 4, devices=(device("fast", 200.0), device("slow", 50.0))),

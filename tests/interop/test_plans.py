@@ -276,6 +276,24 @@ def test_json_has_several_spellings() -> None:
     assert second.notes == ("1000 samples do not divide into rounds of 12: rounded up to 84 of them, 1008 samples",)
 
 
+def test_samples_that_pipelines_say_are_those_of_the_batch() -> None:
+    plan = json.loads(JSON)[0]
+    assert loads(read_plan(json.dumps(plan | {"gbs": 50}), target(), "f")) == [(4, 9, 1), (4, 6, 1)]
+    assert read_plan(json.dumps(plan | {"gbs": 50}), target(), "f").notes == (
+        "its pipelines train 60 samples, more than its batch of 50",
+    )
+    with pytest.raises(SpecError, match=r"^batch = 64: the pipelines of the plan train 60 samples; leave it out, or "):
+        read_plan(json.dumps(plan), target(batch=64), "f")
+    with pytest.raises(SpecError, match=r"^batch = 64: the pipelines of the plan train 14 samples; leave it out, or "):
+        hexiscale_plan(HEXISCALE, target(batch=64), "f")
+    del plan["pipelines"][1]["lbs"]
+    assert loads(read_plan(json.dumps(plan), target(batch=50), "f")) == [(4, 9, 1), (4, 4, 1)]
+    with pytest.raises(
+        SpecError, match=r"^f.gbs = 36: pipelines that say how many they take have 36 samples, and none"
+    ):
+        read_plan(json.dumps(plan), target(batch=36), "f")
+
+
 def test_operators_that_layers_do_not_have_are_named() -> None:
     flash = target(which="first")
     flash = replace(flash, scenario=replace(flash.scenario, attention="flash"))

@@ -18,7 +18,7 @@ SMALL = ["model=llama2_7b", "model.seq_len=64", "memory=report", "network=analyt
 PLAN = {
     "model": "llama2_7b",
     "layers": 32,
-    "gbs": 9,
+    "gbs": 8,
     "name": "mine",
     "predicted_s": 0.02,
     "pipelines": [
@@ -86,6 +86,21 @@ def test_what_is_written_is_read_by_other_commands(capsys: pytest.CaptureFixture
     assert row
 
 
+def test_a_picture_has_as_many_pipelines_as_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 40 unlike pipelines, as HexiScale makes them of many devices, those that fit into 32 lanes."""
+    unlike = [
+        {"mbs": 1, "micro_batches": 1 + number, "stages": [{"layers": [0, 32], "replicas": [{"type": "h100_80"}]}]}
+        for number in range(40)
+    ]
+    Path("many.json").write_text(json.dumps({"layers": 32, "name": "many", "pipelines": unlike}))
+
+    assert main([*SMALL, "cluster=h100_16x8", "from=many.json", "simulate=false"]) == 0
+
+    assert "pipeline 39: 40 micro-batches of 1, 40 samples\n" in capsys.readouterr().out
+    height = int.from_bytes(Path("outputs/plan/many/figures/plan.png").read_bytes()[20:24])
+    assert 3_000 < height < 6_000
+
+
 def test_a_planner_is_asked_and_its_search_timed(capsys: pytest.CaptureFixture[str]) -> None:
     asked = [*SMALL, "cluster=h100x4_a100x4", "batch=8", "planner=uniform", "planner.tp=2", "planner.pp=2"]
 
@@ -100,6 +115,13 @@ def test_a_planner_is_asked_and_its_search_timed(capsys: pytest.CaptureFixture[s
     assert main([*asked[:-3], "from=outputs/plan/uniform_tp2_pp2_dp2/uniform_tp2_pp2_dp2.args"]) == 0
     again = capsys.readouterr().out
     assert told.out.split("\n", 1)[1].split("Deployment: ")[0] == again.split("\n", 1)[1].split("Deployment: ")[0]
+
+
+def test_the_given_deployment_is_no_search(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["planner=given", "simulate=false", "memory=report"]) == 0
+    assert capsys.readouterr().out.startswith("fig4_7b: llama2_7b on fig4, 24 samples\n")
+    assert main(["planner=given", "--cfg", "job"]) == 0
+    assert "\nmodel:\n" in capsys.readouterr().out
 
 
 def test_the_plan_of_the_page_is_read(capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,6 +166,18 @@ def test_what_does_not_fit_is_shown_and_refused(capsys: pytest.CaptureFixture[st
         (["from=odd.txt", "micro_batch=0"], "error: micro_batch = '0': it is no number of samples; write 1 or more"),
         (["simulate=no"], "error: simulate = 'no': it is neither; write true or false"),
         (["planner=uniform"], "error: batch = None: no deployment says how many samples to train; write batch=64, say"),
+        (["dry_run=true"], "error: dry_run = True: a plan is always shown; write simulate=false"),
+        (
+            [
+                "planner=uniform",
+                "planner.tp=5",
+                "planner.chunks=2",
+                "batch=2",
+                "schedule=interleaved",
+                "simulate=false",
+            ],
+            "error: deployment.replicas[0].stages[0].layers = [range(0, 17), range(17, 34)]: virtual stages cannot be ",
+        ),
         (["which="], "error: command line = 'which=': it cannot be read; write which=..., of several plans"),
     ],
 )

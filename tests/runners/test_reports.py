@@ -71,7 +71,7 @@ def test_hydra_1945_a_file_edited_meanwhile_changes_no_later_point(
 def test_hydra_2284_and_3227_each_failure_is_stored_when_it_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     stored: list[int] = []
 
-    def fails(experiment: Experiment) -> None:
+    def fails(experiment: Experiment, *_watchers: object) -> None:
         raise RuntimeError(f"seed {experiment.seed} broke")
 
     def look(ended: int) -> None:

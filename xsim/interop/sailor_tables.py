@@ -26,7 +26,7 @@ from xsim.interop.profiles import loaded
 from xsim.plan.kinds import Sketch
 from xsim.plan.search.contracts import Again, Ints, Kind, Seat
 from xsim.plan.search.sends import hand_overs_ps
-from xsim.plan.search.sync import Holding, blocks, holdings
+from xsim.plan.search.sync import Holding, blocks, holdings, longest_ps
 
 __all__ = ["SailorTables", "sailor_tables"]
 
@@ -133,21 +133,23 @@ class SailorTables:
         return 1 + (stages > 3), 2
 
     def sync_ps(self, sketch: Sketch) -> int:
-        found: dict[tuple[int, int], int] = {}
+        return longest_ps(self.sums_ps(sketch))
+
+    def sums_ps(self, sketch: Sketch) -> list[tuple[tuple[tuple[int, int], ...], int]]:
+        found = []
         for members, layers in blocks(holdings(sketch, self.layers)):
             copies = sum(each.copies for each in members)
             if copies > 1:
-                time_ps = round(self._sum_s(members, layers, copies) * 1e12)
-                for place in {each.place for each in members}:
-                    found[place] = found.get(place, 0) + time_ps
-        return max(found.values(), default=0)
+                places = tuple(sorted({each.place for each in members}))
+                found.append((places, round(self._sum_s(members, layers, copies) * 1e12)))
+        return found
 
     def sync_floor_ps(self, kind: str, tp: int) -> Ints:
         each = [self._ring_s(kind, kind, n * self._layer_bytes(tp), 2) for n in range(self.layers + 1)]
         return np.array([round(seconds * 1e12) for seconds in each], dtype=np.int64)
 
-    def update_ps(self, kind: str, tp: int, layers: range) -> int:
-        by_tp = next(own[str(tp)] for own in self.profiles[kind].values() if str(tp) in own)
+    def update_ps(self, kind: str, tp: int, layers: range, samples: int = 1) -> int:
+        by_tp = self.profiles[kind][str(samples)][str(tp)]
         return round(max(float(by_tp[str(layer)][2]) for layer in layers) * 1e12)
 
     def _times_ps(self, kind: str, tp: int, samples: int, position: int) -> Ints:

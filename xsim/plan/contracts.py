@@ -115,7 +115,10 @@ class Planner(Protocol):
     """Finds a deployment."""
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
-        """A deployment that fits cluster, model and batch, or a SpecError that says why there is none."""
+        """A deployment that fits cluster, model and batch, or a SpecError that says why there is none.
+
+        What the planner thinks that an iteration takes stands in its ``predicted_ps``.
+        """
 
 
 class Reshard(Protocol):

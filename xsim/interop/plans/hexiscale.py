@@ -75,6 +75,9 @@ def _of_arguments(plan: dict[str, object], target: Target, path: str) -> Importe
     if not samples:
         batch = batch_of(target, None, path)
         samples = [rounds(batch, len(degrees), notes, "rounds")] * len(degrees)
+    elif target.batch not in (None, sum(samples)):
+        problem = f"the pipelines of the plan train {sum(samples)} samples"
+        raise SpecError("batch", target.batch, problem, "leave it out, or correct the plan")
     pipelines = []
     for number, (tps, counts) in enumerate(zip(degrees, parts, strict=True)):
         where = f"{path}.hetero_configs[{number}]"

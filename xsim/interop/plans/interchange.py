@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from xsim.errors import SpecError
@@ -63,13 +63,9 @@ def read_plan(text: str, target: Target, path: str) -> Imported:
     counting = _counting(plan, target, f"{path}.layers")
     own = _batches(plan, len(listed), path, notes)
     shaped = [_pipeline(each, plan, counting, target, f"{path}.pipelines[{n}]", notes) for n, each in enumerate(listed)]
-    if any(entry.get("micro_batches") is None for entry, _ in shaped):
-        shared = _shared(plan, shaped, target, path, notes)
-    else:
-        shared = 0
+    counts = _counts(plan, shaped, own, target, path, notes)
     pipelines = tuple(
-        _rounded(entry, pipeline, own[number] if own else None, shared, notes)
-        for number, (entry, pipeline) in enumerate(shaped)
+        replace(pipeline, micro_batches=count) for (_, pipeline), count in zip(shaped, counts, strict=True)
     )
     name = str(plan.get("name") or plan.get("id") or "")
     zero = whole(plan.get("zero", 0), f"{path}.zero", 0)
@@ -169,22 +165,44 @@ def _micro_batch(
     return whole(each, f"{path}.mbs") * max(stage.width for stage in stages)
 
 
-def _shared(plan: Node, shaped: list[tuple[Node, Pipeline]], target: Target, path: str, notes: list[str]) -> int:
-    """Micro-batches of each pipeline if all have as many; 0 if each has its own samples."""
-    if all(entry.get("micro_batches") or entry.get("lbs") for entry, _ in shaped) or "batches" in plan:
-        return 0
-    each = sum(pipeline.micro_batch * pipeline.count for _, pipeline in shaped)
+def _counts(
+    plan: Node, shaped: Sequence[tuple[Node, Pipeline]], own: Sequence[int], target: Target, path: str, notes: list[str]
+) -> list[int]:
+    """Micro-batches of each pipeline; those that do not say how many they work on share what is left of the batch."""
+    samples = [_samples(entry, pipeline, own[n : n + 1], path) for n, (entry, pipeline) in enumerate(shaped)]
+    told = sum(each * pipeline.count for each, (_, pipeline) in zip(samples, shaped, strict=True) if each)
     said = plan.get("gbs", plan.get("global_batch_size"))
-    return rounds(batch_of(target, said, f"{path}.gbs"), each, notes, "rounds")
+    lacking = [pipeline for each, (_, pipeline) in zip(samples, shaped, strict=True) if not each]
+    shared = 0
+    if lacking:
+        rest = batch_of(target, said, f"{path}.gbs") - told
+        if rest < 1:
+            problem = f"pipelines that say how many they take have {told} samples, and none is left for others"
+            raise SpecError(f"{path}.gbs", rest + told, problem, "correct the numbers")
+        shared = rounds(rest, sum(pipeline.micro_batch * pipeline.count for pipeline in lacking), notes, "rounds")
+    elif said is not None or target.batch is not None:
+        _check_told(told, batch_of(target, said, f"{path}.gbs"), notes)
+    return [
+        rounds(each, pipeline.micro_batch, notes) if each else shared
+        for each, (_, pipeline) in zip(samples, shaped, strict=True)
+    ]
 
 
-def _rounded(entry: Node, pipeline: Pipeline, own: int | None, shared: int, notes: list[str]) -> Pipeline:
+def _samples(entry: Node, pipeline: Pipeline, listed: Sequence[int], path: str) -> int:
+    """Of one pipeline in an iteration; 0 if it does not say."""
     if entry.get("micro_batches") is not None:
-        return replace(pipeline, micro_batches=whole(entry["micro_batches"], "micro_batches"))
-    samples = own if own is not None else entry.get("lbs")
-    if samples is None:
-        return replace(pipeline, micro_batches=shared)
-    return replace(pipeline, micro_batches=rounds(whole(samples, "lbs"), pipeline.micro_batch, notes))
+        return pipeline.micro_batch * whole(entry["micro_batches"], f"{path}.pipelines.micro_batches")
+    if listed:
+        return listed[0]
+    return 0 if entry.get("lbs") is None else whole(entry["lbs"], f"{path}.pipelines.lbs")
+
+
+def _check_told(told: int, batch: int, notes: list[str]) -> None:
+    if told < batch:
+        problem = f"the pipelines of the plan train {told} samples"
+        raise SpecError("batch", batch, problem, "leave it out, or correct the plan")
+    if told > batch:
+        notes.append(f"its pipelines train {told} samples, more than its batch of {batch}")
 
 
 def _stage(node: Node, part: range, target: Target, path: str, notes: list[str]) -> SketchStage:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.search.eth_problem import EthProblem, Search, eth_problem, nothing_fits, units_of
 from xsim.plan.search.grouping_search import GroupingSearch, Searched, Shortcuts
+from xsim.plan.search.groupings import drawn_grouping
 from xsim.plan.search.tables import tables
 from xsim.plan.sketch import Sketch, place
 from xsim.spec.checks import at_least, not_negative
@@ -49,8 +51,11 @@ class Eth:
         rounds: How often shares of the batch and configurations follow one another after the first time.
         exact: Shares with the earliest end, instead of greedy ones.
         recompute: Let stages that do not fit compute operators again.
+        strip: Leave out of the plan what its stages recompute: it shows what that saves, and may not fit.
         sequence_parallel: Cut activations between operators over the sequence.
         evaluations: Configurations to look at in all; the best so far is the plan. 0: no limit.
+        drawn: Look at one grouping alone, the one of this number of those drawn at random, and name the plan after it:
+            ``eth_4.0_0.4`` are four units of one kind in a pipeline, and four of the other in a second. 0: at all.
     """
 
     unit: int = 0
@@ -69,11 +74,13 @@ class Eth:
     rounds: int = 3
     exact: bool = False
     recompute: bool = True
+    strip: bool = False
     sequence_parallel: bool = False
     evaluations: int = 0
+    drawn: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("unit", "stage_unit", "orders", "starts", "rounds", "evaluations"):
+        for name in ("unit", "stage_unit", "orders", "starts", "rounds", "evaluations", "drawn"):
             at_least(self, name, 0)
         for name in ("budget", "stage_limit"):
             at_least(self, name, 1)
@@ -83,10 +90,13 @@ class Eth:
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
         problem = self.problem(scenario, site)
-        found = self.search(problem)
+        found = self.search(problem, site.progress)
         if found.plan is None:
             raise nothing_fits(problem)
-        return place(replace(found.plan, predicted_ps=found.iteration_ps), scenario)
+        plan = replace(found.plan, predicted_ps=found.iteration_ps)
+        if self.drawn:
+            plan = replace(plan, name="_".join(("eth", *(".".join(map(str, own)) for own in found.grouping))))
+        return place(_stripped(plan) if self.strip else plan, scenario)
 
     def problem(self, scenario: Scenario, site: PlannerSite) -> EthProblem:
         """What is searched."""
@@ -105,7 +115,17 @@ class Eth:
         units = units_of(known.kinds, self.unit, self.stage_unit)
         return eth_problem(known, search, units, name="eth", sequence_parallel=self.sequence_parallel)
 
-    def search(self, problem: EthProblem) -> Searched[Sketch]:
+    def search(self, problem: EthProblem, told: Callable[[int, int, str], None] | None = None) -> Searched[Sketch]:
         """The search, and how much work it was."""
         shortcuts = Shortcuts(self.cache, self.skip, self.alpha, self.order, self.dynamic, self.orders)
-        return GroupingSearch(problem, shortcuts).run()
+        search = GroupingSearch(problem, shortcuts, *((told,) if told else ()))
+        return search.only(drawn_grouping(problem.counts, self.drawn)) if self.drawn else search.run()
+
+
+def _stripped(plan: Sketch) -> Sketch:
+    return replace(
+        plan,
+        pipelines=tuple(
+            replace(own, stages=tuple(replace(stage, recompute=()) for stage in own.stages)) for own in plan.pipelines
+        ),
+    )

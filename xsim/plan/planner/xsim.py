@@ -9,21 +9,24 @@ from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.kinds import Sketch
 from xsim.plan.memory import deployment_memory
+from xsim.plan.search.course import course_ps
 from xsim.plan.search.exact import Proof, small_enough
 from xsim.plan.search.hunt import Hunt
 from xsim.plan.search.orders import Space
 from xsim.plan.search.price import fits
 from xsim.plan.search.relaxed import bound_ps
 from xsim.plan.search.shortage import shortage
+from xsim.plan.search.survivors import check_lost, place_without
 from xsim.plan.search.tables import tables
 from xsim.plan.search.worth import Objective, Worth, front, worth
-from xsim.plan.sketch import place, sketch_of
+from xsim.plan.sketch import sketch_of
 from xsim.spec.checks import at_least
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
 __all__ = ["Xsim"]
 
+RANKED = 24  # plans besides those that are simulated
 OBJECTIVES = ("time", "cost", "energy", "pareto")
 
 
@@ -41,7 +44,8 @@ class Xsim:
         objective: ``time`` of an iteration, ``cost`` by hourly prices of the devices used, ``energy``, or ``pareto``:
             plans that no other beats in all three.
         point: Which plan of the Pareto set, the fastest first, from 0.
-        top: How many of the best by price are simulated, the best of which is taken; 0 goes by the price.
+        top: How many are simulated, the best of which is taken: the first of those with the best prices, ordered by
+            what they take action by action; 0 goes by the price alone.
         stages: Most stages of a pipeline.
         width: Most data-parallel copies of a stage inside a pipeline.
         micro_batch: Most samples that a copy takes at once.
@@ -49,19 +53,21 @@ class Xsim:
         sequence_parallel: Cut activations between operators over the sequence.
         proof: Cut pipelines that may be listed to prove a small cluster's plan best; 0: no proof.
         budget: Knapsacks and prices after which the best plan so far is taken; 0: no limit.
+        lost: Ranks that have failed, and are not used.
         warm_start: Begin with the scenario's own deployment, which stays unless there is better.
     """
 
     objective: Objective = "time"
     point: int = 0
-    top: int = 4
-    stages: int = 8
+    top: int = 6
+    stages: int = 16
     width: int = 4
     micro_batch: int = 8
     recompute: bool = True
     sequence_parallel: bool = False
     proof: int = 20_000
     budget: int = 0
+    lost: tuple[int, ...] = ()
     warm_start: bool = False
 
     def __post_init__(self) -> None:
@@ -74,7 +80,11 @@ class Xsim:
             raise SpecError("objective", self.objective, "it is unknown", fix)
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
-        own = tables(scenario, site, sequence_parallel=self.sequence_parallel)
+        try:
+            check_lost(self.lost, scenario.cluster)
+        except SpecError as error:
+            raise error.under("planner") from None
+        own = tables(scenario, site, sequence_parallel=self.sequence_parallel, lost=self.lost)
         space = Space(stages=self.stages, width=self.width, micro_batch=self.micro_batch)
         hunt = Hunt(
             own,
@@ -112,7 +122,8 @@ class Xsim:
         each = [(sketch, worth(sketch, priced, hunt.tables)) for sketch, priced in hunt.found.items()]
         if self.objective == "pareto":
             return self._on_front(scenario, site, hunt, each)
-        ranked = sorted(each, key=lambda entry: (entry[1].of(self.objective), repr(entry[0])))
+        priced = sorted(each, key=lambda entry: (entry[1].of(self.objective), repr(entry[0])))
+        ranked = self._ranked(hunt, site, priced) if self.top else priced
         placed = self._placed(scenario, site, hunt, ranked)
         best: tuple[float, DeploymentPlan] | None = None
         for number, (plan, own) in enumerate(placed):
@@ -128,6 +139,13 @@ class Xsim:
             problem = "no plan that was found has room in the hosts for its groups and memory for its stages"
             raise SpecError("planner", "xsim", problem, "add devices or memory, or raise stages")
         return best[1]
+
+    def _ranked(self, hunt: Hunt, site: PlannerSite, each: list[tuple[Sketch, Worth]]) -> list[tuple[Sketch, Worth]]:
+        """The first by price, ordered by what they take action by action."""
+        near = each[: RANKED + self.top]
+        order = site.schedule.order
+        times = [own.taking(course_ps(sketch, hunt.tables, order)).of(self.objective) for sketch, own in near]
+        return [near[i] for i in sorted(range(len(near)), key=lambda i: (times[i], i))]
 
     def _on_front(
         self, scenario: Scenario, site: PlannerSite, hunt: Hunt, each: list[tuple[Sketch, Worth]]
@@ -146,7 +164,8 @@ class Xsim:
         name = self._name(hunt)
         for sketch, own in each:
             try:
-                plan = place(replace(sketch, name=name, source="xsim", predicted_ps=own.time_ps), scenario)
+                named = replace(sketch, name=name, source="xsim", predicted_ps=own.time_ps)
+                plan = place_without(named, scenario, self.lost)
             except SpecError:
                 continue  # hosts have no seats for groups of these sizes together
             if deployment_memory(scenario, plan, site.schedule.order).fits:

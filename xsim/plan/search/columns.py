@@ -20,7 +20,7 @@ class Column:
     Attributes:
         time_ps: One micro-batch there and back, L + 1; ``NEVER_PS`` where it does not fit.
         again: What is computed again, of each.
-        lacking: Bytes that it lacks with one layer, 0 if that fits.
+        lacking: Bytes that it lacks with the least that it may hold, recomputing nothing; 0 if that fits.
     """
 
     time_ps: Ints
@@ -51,6 +51,14 @@ class Columns:
             self.rows.append(self._column(*key))
         return self._numbers[key]
 
+    def most_layers(self) -> Ints:
+        """How many layers each row has memory for; a stage with both ends has all of them or none."""
+        fit = self.matrix() < NEVER_PS
+        for number, (*_, ends, _) in enumerate(self._numbers):
+            fit[number, 0] = False
+            fit[number, :-1] &= not all(ends)
+        return np.asarray((np.arange(fit.shape[1]) * fit).max(axis=1), dtype=np.int64)
+
     def matrix(self) -> Ints:
         """``time_ps`` of all rows."""
         return np.array([row.time_ps for row in self.rows], dtype=np.int64).reshape(len(self.rows), -1)
@@ -70,15 +78,15 @@ class Columns:
 
     def updates(self) -> Ints:
         """What the optimizer takes on each row, as ``time_ps``; 0 where a stage cannot be."""
-        return np.array([self._update(kind, tp, ends) for kind, tp, _, ends, _ in self._numbers], dtype=np.int64)
+        return np.array([self._update(kind, tp, own, ends) for kind, tp, own, ends, _ in self._numbers], dtype=np.int64)
 
-    def _update(self, kind: str, tp: int, ends: tuple[bool, bool]) -> list[int]:
+    def _update(self, kind: str, tp: int, samples: int, ends: tuple[bool, bool]) -> list[int]:
         layers = self.tables.layers
         if all(ends):
-            return [0] * layers + [self.tables.update_ps(kind, tp, range(layers + 2))]
+            return [0] * layers + [self.tables.update_ps(kind, tp, range(layers + 2), samples)]
         starts = (layers + 1 - n if ends[1] else 1 - ends[0] for n in range(1, layers + 1))
         spans = (range(start, start + n + sum(ends)) for n, start in enumerate(starts, 1))
-        return [0, *(self.tables.update_ps(kind, tp, span) for span in spans)]
+        return [0, *(self.tables.update_ps(kind, tp, span, samples) for span in spans)]
 
     def _column(self, kind: str, tp: int, samples: int, ends: tuple[bool, bool], in_flight: int) -> Column:
         own = self.tables
@@ -95,7 +103,7 @@ class Columns:
                 break
             extra_ps, again[layers] = found
             time_ps[layers] += extra_ps
-        return Column(time_ps, tuple(again), max(0, int(over[min(1, own.layers)])))
+        return Column(time_ps, tuple(again), max(0, int(over[own.layers if all(ends) else 1])))
 
     def _saving(
         self, at: tuple[str, int, int], ends: tuple[bool, bool], in_flight: int, layers: int

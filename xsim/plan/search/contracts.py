@@ -129,11 +129,14 @@ class Tables(Protocol):
     def sync_ps(self, sketch: Sketch) -> int:
         """The sum of gradients over all who hold a layer, alone: of the stage that it takes longest."""
 
+    def sums_ps(self, sketch: Sketch) -> list[tuple[tuple[tuple[int, int], ...], int]]:
+        """Each sum of gradients: (pipeline, stage) of all who have part in it, sorted, and what it takes alone."""
+
     def sync_floor_ps(self, kind: str, tp: int) -> Ints:
         """What a stage of 0..L transformer layers takes at least to sum their gradients if anybody else has any.
 
         Not less with more layers.
         """
 
-    def update_ps(self, kind: str, tp: int, layers: range) -> int:
-        """The optimizer on one copy of a stage."""
+    def update_ps(self, kind: str, tp: int, layers: range, samples: int = 1) -> int:
+        """The optimizer on one copy of a stage; a profile may know it by the samples that the copy takes at once."""

@@ -104,18 +104,20 @@ def eth_problem(tables: Tables, search: Search, units: Units, *, name: str, sequ
 
 def nothing_fits(problem: EthProblem) -> SpecError:
     """What is missing, if no pipeline can train."""
-    tables = problem.tables
-    has = sum(tables.capacity_bytes(kind.name) * kind.count for kind in tables.kinds)
+    tables, spent = problem.tables, problem.choice.balance.spent
     devices = sum(kind.count for kind in tables.kinds)
-    kind = tables.kinds[0].name
-    weights = int(tables.memory_column(kind, 1, 1, (True, True), 0)[-1])
-    lacks = max(1, weights - has, problem.choice.balance.spent.lacked_bytes or 0)
-    what = f"no plan of {problem.name} fits the {has / 1e9:.0f} GB of {devices} devices"
-    lacking = f"the nearest lacks {max(0.01, lacks / 1e9):.2f} GB"
-    if problem.choice.balance.spent.lacked_bytes is None and weights <= has:
-        what = f"{problem.name} finds no pipelines of {devices} devices that share out a batch of {problem.batch}"
-        return SpecError("batch", problem.batch, what, "choose a batch with more divisors, or another unit")
-    return SpecError("planner", problem.name, f"{what}: {lacking}", "add devices or memory, or choose a smaller model")
+    if spent.configured:
+        what = f"{problem.name} finds no pipelines of {devices} devices that share it out"
+        return SpecError("batch", problem.batch, what, "choose one with more divisors, or another unit of devices")
+    weights = tables.memory_column(tables.kinds[0].name, 1, 1, (True, True), 0)
+    layers = min(problem.choice.balance.options.missing_layers, default=tables.layers)
+    lacks = spent.lacked_bytes or layers * int(weights[-1] - weights[-2])
+    has = sum(tables.capacity_bytes(kind.name) * kind.count for kind in tables.kinds)
+    problem_text = (
+        f"no plan of {problem.name} fits the {has / 1e9:.1f} GB of {devices} devices: "
+        f"the nearest lacks {max(0.01, lacks / 1e9):.2f} GB"
+    )
+    return SpecError("planner", problem.name, problem_text, "add devices or memory, or choose a smaller model or batch")
 
 
 def _power_up(number: float) -> int:

@@ -7,7 +7,8 @@ with little variance come first; and when too few are skipped, dynamic programmi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -98,12 +99,21 @@ class Searched(Generic[P]):
     dynamic: bool = False
 
 
+def _unheard(_done: int, _of: int, _what: str) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(slots=True)
 class GroupingSearch(Generic[C, P]):
-    """One search; ``run`` it once."""
+    """One search; ``run`` it once.
+
+    Attributes:
+        told: Is told how many of the different pipelines have been configured, as a site is of progress.
+    """
 
     pipelines: Pipelines[C, P]
     shortcuts: Shortcuts
+    told: Callable[[int, int, str], None] = _unheard
     found: Searched[P] = field(default_factory=Searched)
     _known: dict[Composition, C] = field(default_factory=dict)
     _throughput: dict[Composition, float] = field(default_factory=dict)
@@ -114,7 +124,7 @@ class GroupingSearch(Generic[C, P]):
         dynamic = self.shortcuts.dynamic != "none"
         listed = not dynamic or grouping_count(self.pipelines.counts) <= MOST_GROUPINGS
         for pipelines in range(1, sum(self.pipelines.counts) + 1) if listed else ():
-            if self._look(self._ordered(pipelines)) and dynamic:
+            if self._look(self._ordered(pipelines), patient=not dynamic):
                 listed = False
                 break
         if not listed:
@@ -123,8 +133,13 @@ class GroupingSearch(Generic[C, P]):
                 self._evaluate(grouping)
         return self.found
 
-    def _look(self, listed: Iterable[Grouping]) -> bool:
-        """Look at groupings; True if too few of the last ones were skipped."""
+    def only(self, grouping: Grouping) -> Searched[P]:
+        """What this grouping alone gives."""
+        self._evaluate(grouping)
+        return self.found
+
+    def _look(self, listed: Iterable[Grouping], *, patient: bool) -> bool:
+        """Look at groupings, until too few of the last ones were skipped unless ``patient``; True if so."""
         looked = skipped = 0
         for grouping in listed:
             looked += 1
@@ -134,7 +149,7 @@ class GroupingSearch(Generic[C, P]):
             else:
                 self._evaluate(grouping)
             if looked == WINDOW:
-                if skipped < WINDOW // 2:
+                if skipped < WINDOW // 2 and not patient:
                     return True
                 looked = skipped = 0
         return False
@@ -162,6 +177,8 @@ class GroupingSearch(Generic[C, P]):
         found = self.pipelines.configured(pipeline)
         self.found.configured += 1
         if self.shortcuts.cache:
+            every = math.prod(count + 1 for count in self.pipelines.counts) - 1
+            self.told(self.found.configured, every, "pipelines of unlike devices")
             self._known[pipeline] = found
             self._throughput[pipeline] = self.pipelines.throughput(found)
         return found

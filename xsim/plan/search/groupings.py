@@ -7,6 +7,7 @@ follow one another, so they are a sequence (section 4.2.2).
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from itertools import product
 
@@ -16,6 +17,7 @@ __all__ = [
     "Composition",
     "Grouping",
     "compositions",
+    "drawn_grouping",
     "grouping_count",
     "groupings",
     "stage_sequence_count",
@@ -54,6 +56,17 @@ def _groupings(left: Composition, pipelines: int, most: Composition) -> Iterator
         rest = tuple(a - b for a, b in zip(left, first, strict=True))
         for others in _groupings(rest, pipelines - 1, first):
             yield (first, *others)
+
+
+def drawn_grouping(counts: Composition, number: int) -> Grouping:
+    """The one of this number of groupings that are drawn at random: each unit goes to one of so many pipelines."""
+    draw = random.Random(number)
+    pipelines = draw.randint(1, sum(counts))
+    held = [[0] * len(counts) for _ in range(pipelines)]
+    for kind, count in enumerate(counts):
+        for _ in range(count):
+            held[draw.randrange(pipelines)][kind] += 1
+    return tuple(sorted((tuple(own) for own in held if any(own)), reverse=True))
 
 
 def grouping_count(counts: Composition) -> int:

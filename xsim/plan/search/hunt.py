@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xsim.plan.kinds import Pipeline, Sketch
 from xsim.plan.search.batches import Running, soonest
@@ -32,7 +33,8 @@ CAPS = 14
 NEAR = 1.03
 WORTHY = 0.65
 DEADLINES = 24
-ALONE = 3
+EQUAL = 3
+SMALL = 1_000_000  # stocks times pipelines
 TOLLS, TOLLED = (0.03, 0.1, 0.25), 4  # of the batch; of how many caps one has tolls
 
 
@@ -98,8 +100,9 @@ class Hunt:
             shapes = shaped(lists, cap_ps, own=own[narrowest >= tp])
             if len(shapes.number) and not np.array_equal(shapes.layers, before):
                 before = shapes.layers
-                self._alone(shapes)
-                tolls = TOLLS if number % TOLLED == 0 else ()
+                self._equal(shapes)
+                small = len(stock.places) * len(shapes.number) < SMALL
+                tolls = TOLLS if small or number % TOLLED == 0 else ()
                 low_ps = self._soonest(stock, shapes, low_ps, tolls)
 
     def thrifty(self, rates: Sequence[float]) -> None:
@@ -117,7 +120,8 @@ class Hunt:
             if not len(shapes.number) or self.best is None:
                 continue
             items = stock.items(shapes)
-            last_ps = max(self._last(shapes), self.best.time_ps)
+            asks = shapes.needs @ np.array(rates)
+            last_ps = max(self._last(shapes, asks <= asks.min()), self.best.time_ps)
             for deadline_ps in np.geomspace(self.best.time_ps / 2, last_ps, DEADLINES).tolist():
                 if self.truncated:
                     return
@@ -226,20 +230,34 @@ class Hunt:
         """Samples that the best set of all devices has done by its deadline, tolls or not."""
         return int(filled.samples[-1]) + filled.toll * sum(filled.built().values())
 
-    def _alone(self, shapes: Shapes) -> None:
-        """Price the pipelines that are best with no other beside them, which have nothing to sum with others."""
-        batch = self.tables.batch
-        turns = batch // shapes.micro_batch
-        ends = shapes.fill_ps + (turns - 1) * shapes.straggler_ps
-        ends = np.where(turns * shapes.micro_batch == batch, ends, NEVER_PS)
-        for i in np.argsort(ends, kind="stable")[:ALONE].tolist():
-            if self.best is None or ends[i] < self.best.time_ps:
-                self.add(shapes, Counter({i: 1}))
+    def _equal(self, shapes: Shapes) -> None:
+        """Price the most promising plans of equal pipelines: one alone, which has nothing to sum, or as many as can be.
 
-    def _last(self, shapes: Shapes) -> int:
-        """When the pipeline that is fastest alone would have done the whole batch."""
+        Halves of that number are tried too, and so on.
+        """
+        batch, beyond_ps = self.tables.batch, shapes.beyond_ps()
+        counts = np.array([kind.count for kind in self.tables.kinds], dtype=np.int64)
+        most = np.where(shapes.needs > 0, counts // np.maximum(shapes.needs, 1), batch).min(axis=1)
+        each: list[tuple[int, int, int]] = []
+        times = 1
+        while times <= most.max(initial=0):
+            for count in (np.full_like(most, times), most) if times == 1 else (most // times,):
+                turns = -(-batch // (shapes.micro_batch * np.maximum(count, 1)))
+                after = beyond_ps * 2 * (count - 1) // np.maximum(count, 1)
+                ends = shapes.fill_ps + (turns - 1) * shapes.straggler_ps + after
+                ends = np.where((count > 0) & (batch % shapes.micro_batch == 0), ends, NEVER_PS)
+                best = np.argsort(ends, kind="stable")[:EQUAL].tolist()
+                each += [(int(ends[i]), i, int(count[i])) for i in best]
+            times *= 2
+        for end_ps, i, count in sorted(set(each))[: 2 * EQUAL]:
+            if self.best is None or end_ps < self.best.time_ps:
+                self.add(shapes, Counter({i: count}))
+
+    def _last(self, shapes: Shapes, among: NDArray[np.bool_] | None = None) -> int:
+        """When the pipeline that is fastest alone, ``among`` some, would have done the whole batch."""
         turns = -(-self.tables.batch // shapes.micro_batch)
-        return int((shapes.fill_ps + turns * shapes.straggler_ps).min())
+        ends = shapes.fill_ps + turns * shapes.straggler_ps
+        return int(ends.min() if among is None else ends[among].min())
 
     def _fill(self, stock: Stock, items: Items, deadline_ps: int, toll: int = 0) -> Filled:
         self._spend()

@@ -10,7 +10,7 @@ import numpy as np
 
 from xsim.plan.search.contracts import Ints
 
-__all__ = ["dominance", "fill", "partition"]
+__all__ = ["course", "dominance", "fill", "partition"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -138,3 +138,42 @@ def dominance(needs: Ints, order: Ints, kept: Ints) -> int:
             kept[count] = j
             count += 1
     return count
+
+
+@_kernel
+def course(script: Ints, forward: Ints, backward: Ints, onward: Ints, back: Ints, ends: Ints) -> None:
+    """When each stage of a pipeline has ended all its actions, each as soon as it can be in the stage's order.
+
+    Args:
+        script: Of each stage its actions in order: twice the micro-batch, and one more if it is a backward pass, S x A.
+        forward, backward: What a pass takes each stage, S.
+        onward: What activations take to reach each stage from the one before, S.
+        back: What gradients take to reach each stage from the one after, S.
+        ends: Result, S.
+    """
+    stages, count = script.shape
+    done = np.full((stages, count), -1, dtype=np.int64)
+    at = np.zeros(stages, dtype=np.int64)
+    ends[:] = 0
+    moved = True
+    while moved:
+        moved = False
+        for s in range(stages):
+            while at[s] < count:
+                action = script[s, at[s]]
+                ready = np.int64(0)
+                if action % 2 == 0:
+                    if s > 0:
+                        before = done[s - 1, action]
+                        if before < 0:
+                            break
+                        ready = before + onward[s]
+                elif s < stages - 1:
+                    before = done[s + 1, action]
+                    if before < 0:
+                        break
+                    ready = before + back[s]
+                ends[s] = max(ends[s], ready) + (forward[s] if action % 2 == 0 else backward[s])
+                done[s, action] = ends[s]
+                at[s] += 1
+                moved = True

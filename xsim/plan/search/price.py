@@ -34,10 +34,10 @@ def price(sketch: Sketch, tables: Tables) -> Priced:
     """Of a sketch that has passed ``xsim.plan.sketch.check``."""
     pipelines = tuple(_pipeline(pipeline, tables) for pipeline in sketch.pipelines)
     updates = (
-        tables.update_ps(copies.device, copies.tp, held)
+        tables.update_ps(seat.kind, seat.tp, held, seat.samples)
         for pipeline in sketch.pipelines
         for stage, held in zip(pipeline.stages, whole_layers(pipeline, tables.layers), strict=True)
-        for copies in stage.copies
+        for seat in seats(stage, pipeline.micro_batch)
     )
     sync_ps, update_ps = tables.sync_ps(sketch), max(updates)
     longest_ps = max(end_ps for _, _, end_ps in pipelines)

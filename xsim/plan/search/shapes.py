@@ -60,6 +60,12 @@ class Shapes:
         turns = 1 + (deadline_ps - self.fill_ps) // np.maximum(self.straggler_ps, 1)
         return np.asarray(np.where(deadline_ps >= self.fill_ps, turns, 0) * self.micro_batch, dtype=np.int64)
 
+    def beyond_ps(self) -> Ints:
+        """What each plan takes at least after its pipelines have ended, if there are several of it, N."""
+        rows = np.maximum(self.lists.rows[self.number], 0)
+        each = self.lists.columns.beyond()[rows, self.layers]
+        return np.asarray(each.max(axis=1), dtype=np.int64)
+
     def pipeline(self, index: int, micro_batches: int, count: int = 1) -> Pipeline:
         """One of them as a part of a plan."""
         lists = self.lists

@@ -58,10 +58,12 @@ class Spent:
 
     Attributes:
         states: Pipelines, configured in some way, that have been priced.
+        configured: Times that a sequence of stages could be configured.
         lacked_bytes: The least that was missing in one that did not fit; None if all did.
     """
 
     states: int = 0
+    configured: int = 0
     lacked_bytes: int | None = None
 
 
@@ -115,6 +117,7 @@ class StageBalance:
                 best, hops = state, 0
                 found.append(best)
         self.spent.states += looked
+        self.spent.configured += not best.key[0]
         if best.key[0]:
             self.spent.lacked_bytes = min(best.key[0], self.spent.lacked_bytes or best.key[0])
         return tuple(near.configured(stages, micro_batch, state) for state in found if state.key[0] == 0)

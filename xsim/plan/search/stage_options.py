@@ -49,9 +49,15 @@ class _Floor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageOptions:
-    """Of stages of one model on one cluster, kept for the next that asks."""
+    """Of stages of one model on one cluster, kept for the next that asks.
+
+    Attributes:
+        missing_layers: Of sequences of stages with too little memory for the weights, by how many layers the nearest
+            missed; empty if there were none.
+    """
 
     passes: StagePasses
+    missing_layers: list[int] = field(default_factory=list)
     _options: dict[tuple[Composition, int, Ends, int], tuple[Option, ...]] = field(default_factory=dict)
     _sizes: dict[Composition, frozenset[int]] = field(default_factory=dict)
     _hops: dict[tuple[int, int], Hops] = field(default_factory=dict)  # by identity of options, which are all kept
@@ -102,7 +108,9 @@ class StageOptions:
         if not all(options):
             return None
         floors = [self._floor(own) for own in options]
-        if sum(floor.most for floor in floors) < layers:
+        room = sum(floor.most for floor in floors)
+        if room < layers:
+            self.missing_layers[:] = [min(layers - room, *self.missing_layers[:1] or (layers,))]
             return None
         each = [floor.layer_ps for floor in floors]
         ends = [floor.ends_ps for floor in floors]

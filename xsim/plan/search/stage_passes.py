@@ -104,7 +104,7 @@ class StagePasses:
         return max(self._ends_ps(seat, ends) for seat in seats)
 
     def after_ps(self, seats: tuple[Seat, ...]) -> tuple[int, int]:
-        """Of a transformer layer the sum of gradients over these copies, and the optimizer."""
+        """Of a transformer layer the sum of gradients over these copies, and the optimizer; about."""
         if seats not in self._after:
             tables, copies = self.tables, tuple(Copies(seat.kind, seat.tp, seat.width) for seat in seats)
             whole = SketchStage(range(1, tables.layers + 1), copies)

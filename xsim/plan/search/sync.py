@@ -9,6 +9,7 @@ that they follow one another; the stage with most to send sets the time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,7 +17,7 @@ from itertools import pairwise
 from xsim.plan.kinds import Sketch, whole_layers
 from xsim.spec.model import ModelSpec
 
-__all__ = ["Holding", "blocks", "holdings", "ring_ps", "stage_syncs"]
+__all__ = ["Holding", "blocks", "holdings", "longest_ps", "ring_ps", "sums"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +47,27 @@ def holdings(sketch: Sketch, layers: int) -> list[Holding]:
     ]
 
 
-def stage_syncs(
+def sums(
     held: Sequence[Holding], model: ModelSpec, sum_ps: Callable[[Sequence[Holding], int], int]
-) -> dict[tuple[int, int], int]:
-    """By place, what all sums take that a stage there has part in.
+) -> list[tuple[tuple[tuple[int, int], ...], int]]:
+    """(places that have part in it, what it takes) of each sum.
 
     Args:
         sum_ps: What summing so many parameters takes those who hold them.
     """
-    found: dict[tuple[int, int], int] = {each.place: 0 for each in held}
-    for members, parameters in _summed(held, model):
-        if parameters and sum(each.copies for each in members) > 1:
-            time_ps = sum_ps(members, parameters)
-            for place in {each.place for each in members}:
-                found[place] += time_ps
-    return found
+    return [
+        (tuple(sorted({each.place for each in members})), sum_ps(members, parameters))
+        for members, parameters in _summed(held, model)
+        if parameters and sum(each.copies for each in members) > 1
+    ]
+
+
+def longest_ps(each: Sequence[tuple[tuple[tuple[int, int], ...], int]]) -> int:
+    """What all sums take that a place has part in, of the place that they take longest."""
+    found = Counter[tuple[int, int]]()
+    for places, time_ps in each:
+        found.update(dict.fromkeys(places, time_ps))
+    return max(found.values(), default=0)
 
 
 def blocks(held: Sequence[Holding]) -> Iterator[tuple[list[Holding], range]]:

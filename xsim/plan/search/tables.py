@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -19,8 +19,8 @@ from xsim.plan.operator import ShardedOperator
 from xsim.plan.search.contracts import Again, Ints, Kind, Seat, Tables
 from xsim.plan.search.footprint import Footprint
 from xsim.plan.search.sends import hand_overs_ps
-from xsim.plan.search.sync import Holding, holdings, ring_ps, stage_syncs
-from xsim.plan.workload import Compute
+from xsim.plan.search.sync import Holding, holdings, longest_ps, ring_ps, sums
+from xsim.plan.workload import Action, Compute
 from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts
 from xsim.spec.deployment import DeviceGroup, Recompute, Stage
 from xsim.spec.scenario import Scenario
@@ -32,17 +32,21 @@ LARGEST_COPY = 8  # samples that a search lets a copy take at once, unless told 
 T = TypeVar("T")
 
 
-def tables(scenario: Scenario, site: PlannerSite, *, sequence_parallel: bool = False) -> ModelTables:
+def tables(
+    scenario: Scenario, site: PlannerSite, *, sequence_parallel: bool = False, lost: Collection[int] = ()
+) -> ModelTables:
     """Of ``scenario``, whose deployment is not looked at.
 
     Args:
         sequence_parallel: Whether stages with several tensor ranks cut activations over the sequence.
+        lost: Ranks that are not there.
     """
     names = [device.name for device in rank_devices(scenario.cluster)]
     hosts = rank_hosts(scenario.cluster)
     ranks: dict[str, dict[int, list[int]]] = {}
     for rank, (name, host) in enumerate(zip(names, hosts, strict=True)):
-        ranks.setdefault(name, {}).setdefault(host, []).append(rank)
+        if rank not in lost:
+            ranks.setdefault(name, {}).setdefault(host, []).append(rank)
     return ModelTables(scenario, site, ranks, sequence_parallel)
 
 
@@ -129,16 +133,24 @@ class ModelTables:
 
         def most() -> int:
             now, peak = 0, 0
-            for action in self.site.schedule.order(stage, stages, micro_batches, 1):
-                if action.chunk:
-                    problem = "a search knows pipelines that micro-batches pass once, in one direction"
-                    raise SpecError("schedule", type(self.site.schedule).__name__, problem, "choose one_f_one_b, say")
+            for action in self._order(stage, stages, micro_batches):
                 now += action.kind == "F"
                 peak = max(peak, now)
                 now -= action.completes
             return peak
 
         return self._once(("flight", stage, stages, micro_batches), most)
+
+    def _order(self, stage: int, stages: int, micro_batches: int) -> tuple[Action, ...]:
+        fix = "choose one_f_one_b, say"
+        try:
+            found = self.site.schedule.order(stage, stages, micro_batches, 1)
+        except SpecError as error:
+            raise SpecError("schedule", type(self.site.schedule).__name__, error.problem, fix) from None
+        if any(action.chunk for action in found):
+            problem = "a search knows pipelines that micro-batches pass once, in one direction"
+            raise SpecError("schedule", type(self.site.schedule).__name__, problem, fix)
+        return found
 
     def boundary_ps(self, source: Seat, target: Seat) -> int:
         samples = max(source.samples, target.samples)
@@ -152,16 +164,19 @@ class ModelTables:
         return 1, 1
 
     def sync_ps(self, sketch: Sketch) -> int:
-        found = stage_syncs(holdings(sketch, self.layers), self.scenario.model, self._sum_ps)
-        return max(found.values(), default=0)
+        return longest_ps(self.sums_ps(sketch))
+
+    def sums_ps(self, sketch: Sketch) -> list[tuple[tuple[tuple[int, int], ...], int]]:
+        return sums(holdings(sketch, self.layers), self.scenario.model, self._sum_ps)
 
     def sync_floor_ps(self, kind: str, tp: int) -> Ints:
-        rate = max(self._port(kind, within)[0] for within in (False, True))
+        size = max(map(len, self.ranks[kind].values()))
+        rate = max(self._port(kind, within, size)[0] for within in (False, True))
         layer = self.scenario.model.layer_parameters(1) * self.scenario.gradient_dtype_bytes / tp / rate * 1e12
         floor = (np.arange(self.layers + 1) * layer).astype(np.int64)  # of two copies: each sends its shard once
         return np.maximum(floor - self.layers, 0)  # each block is rounded
 
-    def update_ps(self, kind: str, tp: int, layers: range) -> int:
+    def update_ps(self, kind: str, tp: int, layers: range, samples: int = 1) -> int:
         ends = (0 in layers, self.layers + 1 in layers)
         key = ("update", kind, tp, len(layers), ends)
         return self._once(key, lambda: self._update_ps(kind, tp, layers))
@@ -195,7 +210,7 @@ class ModelTables:
         return self._once("bodies", lambda: Bodies(self.scenario, site.compute, site.algorithm, site, devices))
 
     def _halves(self) -> bool:
-        return self._once("halves", lambda: any(a.kind == "W" for a in self.site.schedule.order(0, 2, 4, 1)))
+        return self._once("halves", lambda: any(a.kind == "W" for a in self._order(0, 2, 4)))
 
     def _footprint(self, tp: int, samples: int) -> Footprint:
         own = {"sequence_parallel": self._cut(tp), "halves": self._halves()}
@@ -235,31 +250,41 @@ class ModelTables:
         return self.site.price(self.site.strategy.move(near, far, self.site), self.scenario.dtype_bytes)
 
     def _sum_ps(self, members: Sequence[Holding], parameters: int) -> int:
-        used = Counter[str]()
+        used, copies_of = Counter[str](), Counter[str]()
         for each in members:
             used[each.kind] += each.copies * each.tp
+            copies_of[each.kind] += each.copies
         within = len(used) == 1 and all(count <= max(map(len, self.ranks[k].values())) for k, count in used.items())
-        rates, latencies = zip(*(self._port(kind, within) for kind in used), strict=True)
+        together = {kind: max(1, copies // len(self.ranks[kind])) for kind, copies in copies_of.items()}
+        rates, latencies = zip(*(self._port(kind, within, together[kind]) for kind in used), strict=True)
         size = parameters * self.scenario.gradient_dtype_bytes
         copies, narrowest = sum(each.copies for each in members), min(each.tp for each in members)
         return ring_ps(size, copies, narrowest, min(rates), max(latencies))
 
-    def _port(self, kind: str, within: bool) -> tuple[float, int]:
-        return self._once(("port", kind, within), lambda: self._find_port(kind, within))
+    def _port(self, kind: str, within: bool, together: int) -> tuple[float, int]:
+        return self._once(("port", kind, within, together), lambda: self._find_port(kind, within, together))
 
-    def _find_port(self, kind: str, within: bool) -> tuple[float, int]:
-        """Bytes per second and latency of a rank's port to its peers, if all devices that share it use it at once."""
+    def _find_port(self, kind: str, within: bool, together: int) -> tuple[float, int]:
+        """Bytes per second and latency of a rank's port to its peers, while all devices of the host sum.
+
+        Args:
+            together: How many copies the host has of what is summed: a ring leaves it once for all of them.
+        """
         hosts = rank_hosts(self.scenario.cluster)
         own = max(self.ranks[kind].values(), key=len)
         rank = own[0]
-        near = [peer for peer in own if peer != rank] or [p for p, h in enumerate(hosts) if h == hosts[rank] != p]
+        near = next((peer for peer in own if peer != rank), None)
         far = next((peer for peer, host in enumerate(hosts) if host != hosts[rank]), None)
         if within or far is None:
-            peer = next((p for p in near if p != rank), None)
+            peer = (
+                near
+                if near is not None
+                else next((p for p, h in enumerate(hosts) if h == hosts[rank] and p != rank), None)
+            )
             return (float("inf"), 0) if peer is None else self._path(rank, peer)
         rate, latency = self._path(rank, far)
         host = next(h for i, h in enumerate(self.scenario.cluster.each_host()) if i == hosts[rank])
-        shared = host.nic.bandwidth_bytes_per_s * (host.nic.per_host or host.size) / host.size
+        shared = host.nic.bandwidth_bytes_per_s * (host.nic.per_host or host.size) / host.size * together
         return min(rate, shared), latency
 
     def _path(self, rank: int, peer: int) -> tuple[float, int]:

@@ -54,7 +54,7 @@ def worth(sketch: Sketch, priced: Priced, tables: Tables) -> Worth:
             for seat in seats(stage, pipeline.micro_batch):
                 device, count = devices[seat.kind], seat.tp * seat.width * pipeline.count
                 busy_ps = pipeline.micro_batches * pass_ps(tables, seat, held, stage.recompute)
-                busy = (busy_ps + tables.update_ps(seat.kind, seat.tp, held)) / PS_PER_S
+                busy = (busy_ps + tables.update_ps(seat.kind, seat.tp, held, seat.samples)) / PS_PER_S
                 usd += count * device.price_usd_per_hour * seconds / 3600
                 energy_j += count * (busy * device.power_w + (seconds - busy) * device.idle_power_w)
     return Worth(priced.iteration_ps, usd, energy_j)

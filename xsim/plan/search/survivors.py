@@ -1,0 +1,75 @@
+"""A cluster without the devices that have failed, and plans on it in the numbers of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from xsim.errors import SpecError
+from xsim.plan.kinds import Sketch
+from xsim.plan.sketch import place
+from xsim.spec.cluster import ClusterSpec, HostSpec
+from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.scenario import Scenario
+
+__all__ = ["check_lost", "place_without", "without"]
+
+
+def check_lost(lost: Sequence[int], cluster: ClusterSpec) -> None:
+    """Refuse ranks that the cluster does not have, and the loss of all of them.
+
+    Raises:
+        SpecError: The field is ``lost``.
+    """
+    for rank in lost:
+        if not 0 <= rank < cluster.ranks:
+            raise SpecError("lost", rank, f"the cluster {cluster.name} has {cluster.ranks} ranks", "name one of them")
+    if len(set(lost)) == cluster.ranks:
+        raise SpecError("lost", list(lost), "no device is left", "leave one")
+
+
+def without(cluster: ClusterSpec, lost: Collection[int]) -> ClusterSpec:
+    """The hosts with the devices that they have left, in the same order; NICs stay."""
+    hosts: list[HostSpec] = []
+    rank = 0
+    for host in cluster.each_host():
+        slots = []
+        for slot in host.devices:
+            left = sum(own not in lost for own in range(rank, rank + slot.count))
+            rank += slot.count
+            if left:
+                slots.append(replace(slot, count=left))
+        if not slots:
+            continue
+        size = sum(slot.count for slot in slots)
+        names = {slot.domain for slot in slots}
+        nic = host.nic if host.nic.per_host is None else replace(host.nic, per_host=min(host.nic.per_host, size))
+        domains = tuple(domain for domain in host.domains if domain.name in names)
+        tree = host.pcie_tree if size == host.size else ()
+        hosts.append(replace(host, devices=tuple(slots), nic=nic, count=1, domains=domains, pcie_tree=tree))
+    runs = [(own, len(list(alike))) for own, alike in groupby(hosts)]
+    return replace(cluster, hosts=tuple(replace(own, count=count) for own, count in runs))
+
+
+def place_without(sketch: Sketch, scenario: Scenario, lost: Collection[int]) -> DeploymentPlan:
+    """As ``place``, on none of the ranks that are lost."""
+    if not lost:
+        return place(sketch, scenario)
+    left = [rank for rank in range(scenario.cluster.ranks) if rank not in lost]
+    smaller = replace(scenario, cluster=without(scenario.cluster, lost), deployment=None)
+    found = place(sketch, smaller)
+    replicas = tuple(
+        replace(
+            replica,
+            stages=tuple(
+                replace(
+                    stage,
+                    groups=tuple(replace(g, ranks=tuple(left[rank] for rank in g.ranks)) for g in stage.groups),
+                )
+                for stage in replica.stages
+            ),
+        )
+        for replica in found.replicas
+    )
+    return replace(found, replicas=replicas)
