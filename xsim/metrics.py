@@ -57,7 +57,7 @@ def _max(doc: str) -> Any:
 
 _COMPUTE = "in forward and backward operators"
 _OPTIMIZER = "in the optimizer"
-_TP_COMM = "in collectives of the own device group with every member there"
+_TP_COMM = "in tensor-, context- and expert-parallel collectives with every member there"
 _DP_COMM = "in gradient syncs or gathers of parameters, nothing left to overlap them and every member there"
 _BUBBLE = "waiting for the pipeline (exposed resharding included) until its last backward and update"
 _OPTIMALITY = (

@@ -20,10 +20,12 @@ from xsim.experiment import Experiment, Result, run
 from xsim.families import build
 from xsim.plan.beside import Degrees
 from xsim.plan.load import loads, rank_memory
+from xsim.plan.memory import deployment_memory
 from xsim.plan.mixture import experts_of
 from xsim.plan.operator import PASSES, Exchange, ShardedOperator
 from xsim.plan.operators import shard_operators
 from xsim.plan.recompute import kept_tensors, recomputed
+from xsim.plan.remedies import remedies
 from xsim.plan.schedule.gpipe import GPipe
 from xsim.plan.shard import Routing, Shard
 from xsim.plan.workload import Collect, Compute
@@ -312,6 +314,20 @@ def test_states_are_shared_out_by_those_who_have_the_same_experts() -> None:
 
     assert sum(need.optimizer_bytes for need in found) == 12 * MIXED.parameters
     assert max(n.optimizer_bytes for n in found) <= Fraction(101, 100) * min(n.optimizer_bytes for n in found)
+
+
+def test_what_does_not_fit_may_share_out_its_experts() -> None:
+    """They are most of the model: over four groups it fits in little more than half of what it needs whole."""
+    question = asked(plan(1, cells=4))
+    need = max(each.total_bytes for each in needs(question))
+    tight = replace(question, cluster=cluster(4, devices=(device(memory_gb=0.55 * need / 1e9),)))
+    assert tight.deployment is not None
+    found = deployment_memory(tight, check_deployment(tight.deployment, tight), GPipe().order)
+
+    assert not found.fits
+    held = next(iter(loads(tight, check_deployment(tight.deployment, tight), GPipe().order)))
+    told = [each.text for each in remedies(tight, tight.deployment, GPipe().order, held, 0)]
+    assert "share out its experts over 4 groups (ep: 4)" in told
 
 
 def test_who_gets_more_tokens_keeps_more() -> None:

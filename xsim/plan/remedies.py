@@ -66,6 +66,7 @@ def remedies(scenario: Scenario, plan: DeploymentPlan, order: Order, held: Held,
     yield from group.recomputing()
     yield from group.smaller()
     yield from group.moving()
+    yield from group.sharing()
     yield from group.spreading()
 
 
@@ -153,6 +154,14 @@ class _Group:
             each_ps = sum(self._work_ps(operator, pass_) for operator in operators for pass_ in passes)
             what = f"{count} of its layers" if count > 1 else "one of its layers"
             yield Remedy(f"move {what} to another stage", count * self._passes(movable[0]) * each_ps)
+
+    def sharing(self) -> Iterator[Remedy]:
+        """More groups for the same experts."""
+        for ep in (self.load.ep * 2, self.load.ep * 4, self.load.ep * 8):
+            shared = [replace(self.load, ep=ep, position=position) for position in range(ep)]
+            if ep <= self.scenario.model.experts and all(self.fits(load) for load in shared):
+                yield Remedy(f"share out its experts over {ep} groups (ep: {ep})", None)
+                return
 
     def spreading(self) -> Iterator[Remedy]:
         """More ranks for the same layers."""
