@@ -21,6 +21,7 @@ from xsim.plan.groups import Holder
 from xsim.plan.judge import verify_gather, verify_move, verify_reduce, verify_reduce_scatter
 from xsim.plan.layout import Layout
 from xsim.plan.mixture import experts_of
+from xsim.plan.passes import Passes
 from xsim.plan.route import Order, routes, scheduled
 from xsim.plan.shards import shard_layout
 from xsim.plan.workload import Action, Body, Fetch, Move, Program, Ready, Sync, Workload
@@ -84,7 +85,7 @@ def lower(
     )
     syncs, ready, needed = _syncs(plan, places, wires, sums)
     devices = rank_devices(scenario.cluster)
-    bodies = Bodies(scenario, compute, collective, site, devices, verify, plan.tp_async, plan.tp_overlap)
+    bodies = Bodies(Passes(scenario, compute, devices, plan.tp_async, plan.tp_overlap), collective, site, verify)
     kept = kept_states(scenario, plan, schedule.order) if plan.zero else {}
     programs = partial(_programs, places, ready, needed, kept)
     workload = Workload(

@@ -16,6 +16,7 @@ from xsim.plan.contracts import PlannerSite
 from xsim.plan.kinds import Sketch
 from xsim.plan.layout import Layout
 from xsim.plan.operator import ShardedOperator
+from xsim.plan.passes import Passes
 from xsim.plan.search.contracts import Again, Ints, Kind, Seat, Tables
 from xsim.plan.search.footprint import Footprint
 from xsim.plan.search.sends import hand_overs_ps
@@ -207,7 +208,7 @@ class ModelTables:
     def _bodies(self) -> Bodies:
         site = self.site
         devices = rank_devices(self.scenario.cluster)
-        return self._once("bodies", lambda: Bodies(self.scenario, site.compute, site.algorithm, site, devices))
+        return self._once("bodies", lambda: Bodies(Passes(self.scenario, site.compute, devices), site.algorithm, site))
 
     def _halves(self) -> bool:
         return self._once("halves", lambda: any(a.kind == "W" for a in self._order(0, 2, 4)))
