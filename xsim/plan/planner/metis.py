@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
-from xsim.plan.search.contracts import Tables
+from xsim.plan.search.contracts import Seat, Tables
 from xsim.plan.search.device_rows import Mix, TiedStage, Tying, shapes
 from xsim.plan.search.emit import best_placed
 from xsim.plan.search.grids import divisors
@@ -100,8 +100,14 @@ class _Search:
         """What no plan of these stages is faster than: layers cut in fractions, however their devices are tied."""
         samples = self.runs.tables.batch // micro_batches
         each = [self.quickest_ps(mix, samples) for mix in row]
-        if min(each) < 0:
-            return 2**62
+        return 2**62 if min(each) < 0 else self._bound_ps(each, micro_batches)
+
+    def _as_tied(self, seats: list[tuple[Seat, ...]], micro_batches: int) -> int:
+        """The same with devices tied like this, and what stages send."""
+        sent = sum(self.runs.tables.hand_overs_ps(seats))
+        return sent + self._bound_ps([self.runs.layer_ps(own) for own in seats], micro_batches)
+
+    def _bound_ps(self, each: list[int], micro_batches: int) -> int:
         layers = self.runs.tables.layers
         slowest = max(int(layers / sum(1 / own for own in each)), *each, -(-layers // len(each)) * min(each))
         return (micro_batches - 1) * slowest + layers * min(each)
@@ -123,7 +129,11 @@ class _Search:
             tied = [self.tying.tied(mix, own[i], samples) for mix, own, i in zip(row, degrees, at, strict=True)]
             stages = [own for own in tied if own]
             if len(stages) == len(row):
-                cut = self.runs.cut([own.seats for own in stages], micro_batches)
+                seats = [own.seats for own in stages]
+                hopeless = least_ps is not None and self._as_tied(seats, micro_batches) >= least_ps
+                if hopeless and self.runs.room(seats, micro_batches):
+                    return None
+                cut = None if hopeless else self.runs.cut(seats, micro_batches)
                 if cut:
                     return self._timed(stages, *cut, micro_batches, least_ps)
             grown = [s for s in range(len(row)) if at[s] + 1 < len(degrees[s])]

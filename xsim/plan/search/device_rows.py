@@ -40,10 +40,16 @@ class Tying:
     runs: StageRuns
     largest_tp: int
     largest_samples: int
+    _degrees: dict[Mix, list[int]] = field(default_factory=dict)
     _tied: dict[tuple[Mix, int, int], TiedStage | None] = field(default_factory=dict)
 
     def degrees(self, mix: Mix) -> list[int]:
         """Powers of two that divide the devices of each kind in a stage, ascending."""
+        if mix not in self._degrees:
+            self._degrees[mix] = self._found_degrees(mix)
+        return self._degrees[mix]
+
+    def _found_degrees(self, mix: Mix) -> list[int]:
         kinds = self.runs.tables.kinds
         most = min(max(self.runs.tables.tps(kinds[number].name)) for number, _ in mix)
         most = min(most, self.largest_tp or most)

@@ -101,6 +101,14 @@ class StageRuns:
             return None
         return cuts, [int(own[a, b]) for own, a, b in zip(runs, cuts, cuts[1:], strict=False)]
 
+    def room(self, stages: list[tuple[Seat, ...]], micro_batches: int) -> bool:
+        """Whether all layers can be cut so that each stage has memory for its part; transformer layers are alike."""
+        count, most = len(stages), []
+        for s, own in enumerate(stages):
+            flying = self.tables.in_flight(s, count, micro_batches)
+            most.append(min(self.most_layers(seat, (s == 0, s == count - 1), flying) for seat in own))
+        return min(most) > 0 and sum(most) >= self.tables.layers
+
     def note_layers(self, stages: list[tuple[Seat, ...]], micro_batches: int) -> None:
         """Stages that can hold a layer each hold too few together: note what more of them would need."""
         count = len(stages)
