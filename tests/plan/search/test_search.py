@@ -26,11 +26,17 @@ from xsim.plan.search.worth import Worth, front
 INTS = st.integers(0, 30)
 
 
-@given(st.data(), st.integers(1, 4), st.integers(1, 7), st.sampled_from([1.0, 1.3, 100.0]))
-def test_cuts_of_the_layers(data: st.DataObject, stages: int, layers: int, slack: float) -> None:
+@given(
+    st.data(),
+    st.integers(1, 4),
+    st.integers(1, 7),
+    st.sampled_from([1.0, 1.3, 100.0, 2.0**20]),
+    st.sampled_from([1, 10**12]),
+)
+def test_cuts_of_the_layers(data: st.DataObject, stages: int, layers: int, slack: float, unit: int) -> None:
     columns = []
     for _ in range(stages):
-        fitting = sorted(data.draw(st.lists(INTS, min_size=1, max_size=layers + 1)))
+        fitting = sorted(unit * each for each in data.draw(st.lists(INTS, min_size=1, max_size=layers + 1)))
         columns.append([*fitting, *[NEVER_PS] * (layers + 1 - len(fitting))])
     sends = data.draw(st.lists(INTS, min_size=stages, max_size=stages))
     fills, stragglers = np.zeros(1, np.int64), np.zeros(1, np.int64)

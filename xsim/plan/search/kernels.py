@@ -61,7 +61,7 @@ def partition(rows: Ints, sends: Ints, time_ps: Ints, slack: float, fills: Ints,
         stragglers[i] = best[0, layers]
         if best[0, layers] >= NEVER:
             continue
-        limit = np.int64(best[0, layers] * slack)
+        limit = np.int64(min(best[0, layers] * slack, NEVER - 1.0))  # a product of many would pass the largest integer
         total[stages, :] = NEVER
         total[stages, 0] = 0
         for k in range(stages - 1, -1, -1):
