@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
 
 import hydra
 import pytest
@@ -118,7 +116,7 @@ def test_planners_that_begin_with_a_deployment_get_it() -> None:
     for point in (repair, warm):
         assert point.contradiction is None
         assert point.labels["deployment"] == "fig4_7b"
-        assert cast(Mapping[str, object], point.config["deployment"])["zero"] == 1
+        assert '"zero":1' in point.config_json
     assert anew.labels["deployment"] is None
     assert "the planner xsim makes a deployment of its own" in str(anew.contradiction)
 

@@ -280,21 +280,13 @@ class ModelTables:
         near = next((peer for peer in own if peer != rank), None)
         far = next((peer for peer, host in enumerate(hosts) if host != hosts[rank]), None)
         if within or far is None:
-            peer = (
-                near
-                if near is not None
-                else next((p for p, h in enumerate(hosts) if h == hosts[rank] and p != rank), None)
-            )
+            others = (p for p, host in enumerate(hosts) if host == hosts[rank] and p != rank)
+            peer = next(others, None) if near is None else near
             return (float("inf"), 0) if peer is None else self._path(rank, peer)
         rate, latency = self._path(rank, far)
         host = next(h for i, h in enumerate(self.scenario.cluster.each_host()) if i == hosts[rank])
-        shared = (
-            host.nic.bandwidth_bytes_per_s
-            * (host.nic.per_host or host.size)
-            / min(host.size, max(sharing, 1))
-            * together
-        )
-        return min(rate, shared), latency
+        nics = (host.nic.per_host or host.size) / min(host.size, max(sharing, 1)) * together
+        return min(rate, host.nic.bandwidth_bytes_per_s * nics), latency
 
     def _path(self, rank: int, peer: int) -> tuple[float, int]:
         fabric = self.site.fabric
