@@ -108,6 +108,19 @@ def test_a_deployment_that_the_planner_does_not_read_is_a_contradiction() -> Non
     )
 
 
+def test_planners_that_begin_with_a_deployment_get_it() -> None:
+    words = ["planner=repair,xsim", "planner.lost=[1]", "deployment.zero=1"]
+    repair, anew = plan_sweep(read_command([*words, "batch=24"], "")).points
+    warm, _ = plan_sweep(read_command(["planner=xsim", "planner.warm_start=true", "deployment.zero=1,0"], "")).points
+
+    for point in (repair, warm):
+        assert point.contradiction is None
+        assert point.labels["deployment"] == "fig4_7b"
+        assert point.config["deployment"]["zero"] == 1
+    assert anew.labels["deployment"] is None
+    assert "the planner xsim makes a deployment of its own" in str(anew.contradiction)
+
+
 def test_only_ranks_and_layers_suggest_another_cluster_or_model() -> None:
     point = plan_sweep(read_command(["deployment.zero=0,3"], "")).points[1]
 

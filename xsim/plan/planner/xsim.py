@@ -51,7 +51,8 @@ class Xsim:
         micro_batch: Most samples that a copy takes at once.
         recompute: Let stages that do not fit compute operators again.
         sequence_parallel: Cut activations between operators over the sequence.
-        proof: Cut pipelines that may be listed to prove a small cluster's plan best; 0: no proof.
+        proof: Cut pipelines that may be listed to prove a small cluster's plan best, and sets of them that may be
+            looked at, a price counting as 20; 0: no proof.
         budget: Knapsacks and prices after which the best plan so far is taken; 0: no limit.
         lost: Ranks that have failed, and are not used.
         warm_start: Begin with the scenario's own deployment, which stays unless there is better.
@@ -96,7 +97,7 @@ class Xsim:
         kept = self._given(scenario, hunt)
         hunt.look()
         if self.objective == "time" and self.proof and small_enough(hunt, self.proof):
-            Proof.of(hunt).search()
+            Proof.of(hunt, self.proof).search()
         elif self.objective != "time":
             devices = [kind.device for kind in own.kinds]
             for rates in ([d.price_usd_per_hour for d in devices], [d.power_w for d in devices], [1.0] * len(devices)):

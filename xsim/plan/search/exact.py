@@ -60,6 +60,9 @@ def _cuts(layers: int, stages: int, most: int) -> Ints:
     return found
 
 
+PRICE = 20  # a price takes about as long as so many looks
+
+
 @dataclass(slots=True)
 class Proof:
     """One run of the proof; what beats the best is priced by ``hunt``, which keeps it.
@@ -67,6 +70,8 @@ class Proof:
     Attributes:
         floors: What the sum of its gradients takes at least, if there is one pipeline beside it.
         updates: What the optimizer takes.
+        limit: Most sets that are looked at, a price counting as many; 0: any number.
+        looked: How many have been.
     """
 
     hunt: Hunt
@@ -74,10 +79,12 @@ class Proof:
     floors: Ints
     updates: Ints
     stock: Stock
+    limit: int = 0
+    looked: int = 0
     most: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @classmethod
-    def of(cls, hunt: Hunt) -> Proof:
+    def of(cls, hunt: Hunt, limit: int = 0) -> Proof:
         """For what ``hunt`` has listed."""
         lists = hunt.listed()
         shapes = every_cut(lists, hunt.tables.layers)
@@ -87,7 +94,7 @@ class Proof:
             for of in (lists.columns.floors(), lists.columns.updates())
         )
         stock = Stock.of([kind.count for kind in hunt.tables.kinds], most=1 << 62)
-        return cls(hunt, shapes, floors, updates, stock)
+        return cls(hunt, shapes, floors, updates, stock, limit)
 
     def search(self) -> None:
         """Afterwards the best that ``hunt`` knows is the best that there is, unless its budget was too small."""
@@ -101,7 +108,7 @@ class Proof:
                 break
             shapes = self._only(np.flatnonzero(own))
         self._extend({}, 0, np.array([kind.count for kind in self.hunt.tables.kinds], dtype=np.int64))
-        self.hunt.proven = not self.hunt.truncated
+        self.hunt.proven = not self._over()
 
     def _best_ps(self) -> int:
         best = self.hunt.best
@@ -137,7 +144,8 @@ class Proof:
         able = np.flatnonzero((shapes.needs[start:] <= left).all(axis=1)) + start
         copies = 1 + sum(chosen.values())
         for i in able.tolist():
-            if self.hunt.truncated:
+            self.looked += 1
+            if self._over():
                 return
             own = {**chosen, i: chosen.get(i, 0) + 1}
             beyond_ps = max(int(self.updates[j]) for j in own)
@@ -154,6 +162,9 @@ class Proof:
             if samples >= batch and copies > 1:
                 self._price(own, beyond_ps)
             self._extend(own, i, rest)
+
+    def _over(self) -> bool:
+        return self.hunt.truncated or 0 < self.limit <= self.looked
 
     def _samples(self, index: int, deadline_ps: int) -> int:
         shapes = self.shapes
@@ -173,6 +184,7 @@ class Proof:
         if found is not None and found[0] + beyond_ps <= self._best_ps():
             sketch = sketched(shapes, Counter(own), self.hunt.tables.batch)
             if sketch is not None:
+                self.looked += PRICE
                 self.hunt.price(sketch)
 
 

@@ -6,9 +6,9 @@ micro-batches are in flight.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -124,11 +124,11 @@ class Footprint:
     @staticmethod
     def sets(recompute: Again, layers: int) -> list[tuple[frozenset[str], int]]:
         """(operators, in how many layers exactly these are computed again), of a stage with so many layers."""
-        by_layer = Counter(
-            frozenset(name for name, count in recompute if number < min(count, layers))
-            for number in range(max((count for _, count in recompute), default=0))
+        edges = sorted({0, *(min(count, layers) for _, count in recompute)})
+        spans = (
+            (frozenset(n for n, count in recompute if count > start), stop - start) for start, stop in pairwise(edges)
         )
-        return [(names, count) for names, count in by_layer.items() if names]
+        return [(names, count) for names, count in spans if names]
 
 
 def _widest(parts: tuple[ShardedOperator | Exchange, ...]) -> int:

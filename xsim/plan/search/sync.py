@@ -10,7 +10,7 @@ that they follow one another; the stage with most to send sets the time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -48,18 +48,22 @@ def holdings(sketch: Sketch, layers: int) -> list[Holding]:
 
 
 def sums(
-    held: Sequence[Holding], model: ModelSpec, sum_ps: Callable[[Sequence[Holding], int], int]
+    held: Sequence[Holding], model: ModelSpec, sum_ps: Callable[[Sequence[Holding], int, Mapping[str, int]], int]
 ) -> list[tuple[tuple[tuple[int, int], ...], int]]:
     """(places that have part in it, what it takes) of each sum.
 
     Args:
-        sum_ps: What summing so many parameters takes those who hold them.
+        sum_ps: What summing so many parameters takes those who hold them, while so many ranks of each kind sum any.
     """
-    return [
-        (tuple(sorted({each.place for each in members})), sum_ps(members, parameters))
+    found = [
+        (members, parameters)
         for members, parameters in _summed(held, model)
         if parameters and sum(each.copies for each in members) > 1
     ]
+    busy = Counter[str]()
+    for each in {id(each): each for members, _ in found for each in members}.values():
+        busy[each.kind] += each.copies * each.tp
+    return [(tuple(sorted({each.place for each in members})), sum_ps(members, size, busy)) for members, size in found]
 
 
 def longest_ps(each: Sequence[tuple[tuple[tuple[int, int], ...], int]]) -> int:

@@ -171,7 +171,7 @@ class ModelTables:
 
     def sync_floor_ps(self, kind: str, tp: int) -> Ints:
         size = max(map(len, self.ranks[kind].values()))
-        rate = max(self._port(kind, within, size)[0] for within in (False, True))
+        rate = max(self._port(kind, within, size, 1)[0] for within in (False, True))
         layer = self.scenario.model.layer_parameters(1) * self.scenario.gradient_dtype_bytes / tp / rate * 1e12
         floor = (np.arange(self.layers + 1) * layer).astype(np.int64)  # of two copies: each sends its shard once
         return np.maximum(floor - self.layers, 0)  # each block is rounded
@@ -249,26 +249,29 @@ class ModelTables:
         near, far = (Layout.even(r, size, replicated=not self._cut(len(r))) for r in (ranks, others))
         return self.site.price(self.site.strategy.move(near, far, self.site), self.scenario.dtype_bytes)
 
-    def _sum_ps(self, members: Sequence[Holding], parameters: int) -> int:
+    def _sum_ps(self, members: Sequence[Holding], parameters: int, busy: Mapping[str, int]) -> int:
         used, copies_of = Counter[str](), Counter[str]()
         for each in members:
             used[each.kind] += each.copies * each.tp
             copies_of[each.kind] += each.copies
         within = len(used) == 1 and all(count <= max(map(len, self.ranks[k].values())) for k, count in used.items())
         together = {kind: max(1, copies // len(self.ranks[kind])) for kind, copies in copies_of.items()}
-        rates, latencies = zip(*(self._port(kind, within, together[kind]) for kind in used), strict=True)
+        rates, latencies = zip(*(self._port(k, within, together[k], busy[k]) for k in used), strict=True)
         size = parameters * self.scenario.gradient_dtype_bytes
         copies, narrowest = sum(each.copies for each in members), min(each.tp for each in members)
         return ring_ps(size, copies, narrowest, min(rates), max(latencies))
 
-    def _port(self, kind: str, within: bool, together: int) -> tuple[float, int]:
-        return self._once(("port", kind, within, together), lambda: self._find_port(kind, within, together))
+    def _port(self, kind: str, within: bool, together: int, busy: int) -> tuple[float, int]:
+        sharing = min(-(-busy // len(self.ranks[kind])), max(map(len, self.ranks[kind].values())))
+        key = ("port", kind, within, together, sharing)
+        return self._once(key, lambda: self._find_port(kind, within, together, sharing))
 
-    def _find_port(self, kind: str, within: bool, together: int) -> tuple[float, int]:
-        """Bytes per second and latency of a rank's port to its peers, while all devices of the host sum.
+    def _find_port(self, kind: str, within: bool, together: int, sharing: int) -> tuple[float, int]:
+        """Bytes per second and latency of a rank's port to its peers.
 
         Args:
             together: How many copies the host has of what is summed: a ring leaves it once for all of them.
+            sharing: How many of its devices sum anything.
         """
         hosts = rank_hosts(self.scenario.cluster)
         own = max(self.ranks[kind].values(), key=len)
@@ -284,7 +287,12 @@ class ModelTables:
             return (float("inf"), 0) if peer is None else self._path(rank, peer)
         rate, latency = self._path(rank, far)
         host = next(h for i, h in enumerate(self.scenario.cluster.each_host()) if i == hosts[rank])
-        shared = host.nic.bandwidth_bytes_per_s * (host.nic.per_host or host.size) / host.size * together
+        shared = (
+            host.nic.bandwidth_bytes_per_s
+            * (host.nic.per_host or host.size)
+            / min(host.size, max(sharing, 1))
+            * together
+        )
         return min(rate, shared), latency
 
     def _path(self, rank: int, peer: int) -> tuple[float, int]:
