@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
 
 from tests.plan.toy import cluster, device, model
-from tests.planning import site_of
+from tests.planning import scenarios, site_of
 from xsim.errors import SpecError
 from xsim.families import build
 from xsim.plan.planner.amp import Amp
@@ -192,3 +193,18 @@ def test_metis_looks_no_further_than_told() -> None:
     times = [price(sketch_of(plan, UNLIKE), priced).iteration_ps for plan in (many, few)]
     assert times[0] < times[1]
     assert found(Metis(evaluations=1, faithful=True)) != found(Metis(faithful=True))
+
+
+@settings(max_examples=max(3, settings().max_examples // 10))
+@given(scenarios())
+def test_metis_misses_nothing_by_what_it_leaves_out(asked: Scenario) -> None:
+    def plan() -> DeploymentPlan | None:
+        try:
+            return found(Metis(), asked)
+        except SpecError:
+            return None
+
+    pruned = plan()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("xsim.plan.planner.metis._Search._bound_ps", lambda *_: 0)
+        assert plan() == pruned
