@@ -51,13 +51,13 @@ def test_what_is_predicted_is_its_price() -> None:
     found = planned(Xsim(top=0))
 
     assert found.predicted_ps == priced_ps(found)
-    assert found.name == "xsim, proven best"
+    assert found.name == "xsim, proven best by price"
 
 
 def test_without_a_proof_the_name_says_how_far_the_bound_is() -> None:
     found = planned(Xsim(top=0, proof=0))
 
-    assert found.name.startswith("xsim, at most ")
+    assert found.name.startswith("xsim, by price at most ")
     assert found.name.endswith("% above the bound")
 
 
@@ -80,6 +80,25 @@ def test_the_best_few_are_simulated_and_the_fastest_of_them_is_taken() -> None:
     assert len(judge.seen) == 3
     assert found == judge.seen[1]
     assert [plan.predicted_ps for plan in judge.seen] == sorted(plan.predicted_ps or 0 for plan in judge.seen)
+
+
+@pytest.mark.parametrize("proof", [0, 20_000])
+def test_each_name_is_of_its_own_plan(proof: int) -> None:
+    judge = Contrary(OneSwitch().build(ASKED.cluster), ASKED.dtype_bytes)
+
+    Xsim(top=6, proof=proof).plan(ASKED, judge)
+
+    least_ps = min(plan.predicted_ps or 0 for plan in judge.seen)
+    by_price = sorted(judge.seen, key=lambda plan: plan.predicted_ps or 0)
+    assert len({plan.name for plan in by_price}) >= 2
+    if proof:
+        assert {plan.name for plan in by_price if plan.predicted_ps == least_ps} == {"xsim, proven best by price"}
+    for plan in by_price:
+        if "above" in plan.name:
+            above = float(plan.name.split()[5])
+            bound_ps = (plan.predicted_ps or 0) / (1 + above / 100)
+            assert bound_ps <= least_ps * 1.001  # rounded
+            assert above > 0 or plan.predicted_ps == least_ps
 
 
 def test_less_money_takes_more_time() -> None:
@@ -151,6 +170,32 @@ def test_a_warm_start_keeps_the_given_plan_unless_there_is_better() -> None:
     assert priced_ps(better) == priced_ps(best)
     with pytest.raises(SpecError, match="warm_start"):
         planned(Xsim(warm_start=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Fond(PlanningSite):
+    """Simulates the plan of one name as the fastest, and counts."""
+
+    seen: list[str] = field(default_factory=list)
+
+    def simulate(self, deployment: DeploymentPlan) -> Estimate:
+        self.seen.append(deployment.name)
+        return Estimate(training_time_ps=4 if deployment.name == "mine" else 5, fits=True)
+
+
+@pytest.mark.parametrize("top", [1, 3])
+def test_a_warm_start_is_simulated_first_and_stays_if_that_says_so(top: int) -> None:
+    slow = Sketch((Pipeline((SketchStage(range(1, 5), (Copies("slow", 1),)),), 1, 16),), name="mine")
+    given = replace(ASKED, deployment=place(slow, ASKED))
+    judge = Fond(OneSwitch().build(ASKED.cluster), ASKED.dtype_bytes)
+
+    found = Xsim(top=top, warm_start=True).plan(given, judge)
+
+    assert judge.seen[0] == "mine"
+    assert len(judge.seen) == top + 1
+    assert replace(found, predicted_ps=None) == given.deployment
+    with pytest.raises(SpecError, match=r"planner.warm_start .* uses rank 2, which is lost"):
+        planned(Xsim(warm_start=True, lost=(2,)), given)
 
 
 def test_memory_follows_the_schedule() -> None:

@@ -13,15 +13,17 @@ from scipy.optimize import linprog
 from tests.oracles.knapsack import best_cut, most_gained
 from tests.plan.search.small import question, tables_of
 from xsim.plan.search.batches import Running, dealt, soonest
+from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage
 from xsim.plan.search.columns import NEVER_PS, Columns
 from xsim.plan.search.contracts import Seat
 from xsim.plan.search.hunt import Hunt
 from xsim.plan.search.kernels import fill, partition
 from xsim.plan.search.orders import Space, every_order, orders
-from xsim.plan.search.price import pass_ps
+from xsim.plan.search.price import pass_ps, price
 from xsim.plan.search.relaxed import packed
 from xsim.plan.search.stock import Stock, undominated
-from xsim.plan.search.worth import Worth, front
+from xsim.plan.search.worth import Worth, front, worth
+from xsim.units import PS_PER_S
 
 INTS = st.integers(0, 30)
 
@@ -183,3 +185,17 @@ def test_a_pareto_set_has_what_no_other_beats() -> None:
     each = [Worth(1, 5.0, 5.0), Worth(2, 3.0, 5.0), Worth(2, 4.0, 5.0), Worth(3, 9.0, 1.0), Worth(1, 5.0, 5.0)]
 
     assert front(each) == [0, 1, 3]
+
+
+def test_a_plan_that_takes_longer_idles_for_the_rest() -> None:
+    asked = question(("fast", 1), layers=4)
+    plan = Sketch((Pipeline((SketchStage(range(1, 5), (Copies("fast", 1),)),), 1, 16),))
+    known = tables_of(asked)
+    (kind,) = known.kinds
+
+    own = worth(plan, price(plan, known), known)
+    longer = own.taking(own.time_ps + 2 * PS_PER_S)
+
+    assert kind.device.idle_power_w > 0
+    assert longer.energy_j == pytest.approx(own.energy_j + 2 * kind.device.idle_power_w)
+    assert longer.usd == pytest.approx(own.usd * longer.time_ps / own.time_ps)

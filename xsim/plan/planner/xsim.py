@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from xsim.errors import SpecError
@@ -37,8 +37,8 @@ class Xsim:
     Layers are cut so that the slowest stage is as fast as memory lets it be, where need be with operators computed
     again; a knapsack finds the pipelines that get the batch done soonest, each with a local batch of its own, and may
     leave devices idle; this for many caps on what a stage has to sum, since gradients are summed at the end. The name
-    of the plan says how far it is from a bound that no plan of these pipelines beats. ``docs/planner_xsim.md`` has
-    the method.
+    of the plan says how far its price is from a bound that no plan of these pipelines beats. ``docs/planner_xsim.md``
+    has the method.
 
     Attributes:
         objective: ``time`` of an iteration, ``cost`` by hourly prices of the devices used, ``energy``, or ``pareto``:
@@ -55,7 +55,8 @@ class Xsim:
             looked at, a price counting as 20; 0: no proof.
         budget: Knapsacks and prices after which the best plan so far is taken; 0: no limit.
         lost: Ranks that have failed, and are not used.
-        warm_start: Begin with the scenario's own deployment, which stays unless there is better.
+        warm_start: Begin with the scenario's own deployment, which stays unless there is better; it is simulated besides
+            the ``top``.
     """
 
     objective: Objective = "time"
@@ -110,29 +111,38 @@ class Xsim:
         """The scenario's own deployment as the plan to beat, if that is asked for."""
         if not self.warm_start:
             return None
-        if scenario.deployment is None:
+        given = scenario.deployment
+        if given is None:
             problem = "there is no deployment to begin with"
-            raise SpecError("warm_start", True, problem, "name a deployment, or write false")
-        sketch = sketch_of(scenario.deployment, scenario)
+            raise SpecError("planner.warm_start", True, problem, "name a deployment, or write false")
+        gone = sorted({rank for _, group in given.groups() for rank in group.ranks} & set(self.lost))
+        if gone:
+            problem = f"the deployment uses rank {gone[0]}, which is lost"
+            raise SpecError("planner.warm_start", True, problem, "write false, or choose planner=repair")
+        sketch = sketch_of(given, scenario)
         if fits(sketch, hunt.tables):
             hunt.price(sketch)
         return sketch
 
     def _judged(self, scenario: Scenario, site: PlannerSite, hunt: Hunt, kept: Sketch | None) -> DeploymentPlan:
-        """The best of the first few that there is room for, simulated if that is asked for."""
+        """The best of the first few that there is room for, simulated if that is asked for; of equals ``kept``."""
         each = [(sketch, worth(sketch, priced, hunt.tables)) for sketch, priced in hunt.found.items()]
         if self.objective == "pareto":
-            return self._on_front(scenario, site, hunt, each)
-        priced = sorted(each, key=lambda entry: (entry[1].of(self.objective), repr(entry[0])))
-        ranked = self._ranked(hunt, site, priced) if self.top else priced
-        placed = self._placed(scenario, site, hunt, ranked)
+            return self._on_front(scenario, site, hunt, each, kept)
+        priced = sorted(each, key=lambda entry: (entry[1].of(self.objective), entry[0] != kept, repr(entry[0])))
+        ranked, most = priced, self.top
+        if self.top:
+            first = [entry for entry in priced if entry[0] == kept]
+            others = [entry for entry in priced if entry[0] != kept]
+            ranked, most = first + self._ranked(hunt, site, others), self.top + len(first)
+        placed = self._placed(scenario, site, hunt, ranked, kept)
         best: tuple[float, DeploymentPlan] | None = None
         for number, (plan, own) in enumerate(placed):
             if not self.top:
                 return plan
-            if number == self.top:
+            if number == most:
                 break
-            site.progress(number, self.top, "plans simulated")
+            site.progress(number, most, "plans simulated")
             found = own.taking(site.simulate(plan).training_time_ps).of(self.objective)
             if best is None or found < best[0]:
                 best = (found, plan)
@@ -149,9 +159,9 @@ class Xsim:
         return [near[i] for i in sorted(range(len(near)), key=lambda i: (times[i], i))]
 
     def _on_front(
-        self, scenario: Scenario, site: PlannerSite, hunt: Hunt, each: list[tuple[Sketch, Worth]]
+        self, scenario: Scenario, site: PlannerSite, hunt: Hunt, each: list[tuple[Sketch, Worth]], kept: Sketch | None
     ) -> DeploymentPlan:
-        placed = list(self._placed(scenario, site, hunt, each))
+        placed = list(self._placed(scenario, site, hunt, each, kept))
         best = front([own for _, own in placed])
         if self.point >= len(best):
             problem = f"the Pareto set has {len(best)} plans"
@@ -159,27 +169,36 @@ class Xsim:
         return placed[best[self.point]][0]
 
     def _placed(
-        self, scenario: Scenario, site: PlannerSite, hunt: Hunt, each: list[tuple[Sketch, Worth]]
+        self, scenario: Scenario, site: PlannerSite, hunt: Hunt, each: list[tuple[Sketch, Worth]], kept: Sketch | None
     ) -> Iterator[tuple[DeploymentPlan, Worth]]:
-        """Those that have seats and memory, as deployments."""
-        name = self._name(hunt)
+        """Those that have seats and memory, as deployments; ``kept`` as the scenario has it."""
+        name = self._naming(hunt)
         for sketch, own in each:
-            try:
-                named = replace(sketch, name=name, source="xsim", predicted_ps=own.time_ps)
-                plan = place_without(named, scenario, self.lost)
-            except SpecError:
-                continue  # hosts have no seats for groups of these sizes together
+            if sketch == kept and scenario.deployment is not None:
+                plan = replace(scenario.deployment, predicted_ps=own.time_ps)
+            else:
+                named = replace(sketch, name=name(own.time_ps), source="xsim", predicted_ps=own.time_ps)
+                try:
+                    plan = place_without(named, scenario, self.lost)
+                except SpecError:
+                    continue  # hosts have no seats for groups of these sizes together
             if deployment_memory(scenario, plan, site.schedule.order).fits:
                 yield plan, own
 
-    def _name(self, hunt: Hunt) -> str:
-        """What the search says of its plan: how far it is from the bound, and whether it was cut short."""
+    def _naming(self, hunt: Hunt) -> Callable[[int], str]:
+        """What the search says of a plan by its price: how far it is from the bound, and whether it was cut short."""
         if hunt.truncated:
-            return "xsim, cut short by its budget"
+            return lambda _: "xsim, cut short by its budget"
         if self.objective != "time" or hunt.best is None:
-            return f"xsim by {self.objective}"
-        if hunt.proven:
-            return "xsim, proven best"
+            return lambda _: f"xsim by {self.objective}"
+        best_ps = hunt.best.time_ps
         counts = [kind.count for kind in hunt.tables.kinds]
-        least_ps = bound_ps(hunt.listed(), counts, hunt.tables.batch, hunt.caps(), hunt.best.time_ps)
-        return f"xsim, at most {100 * (hunt.best.time_ps / max(least_ps, 1) - 1):.1f} % above the bound"
+        least_ps = best_ps if hunt.proven else bound_ps(hunt.listed(), counts, hunt.tables.batch, hunt.caps(), best_ps)
+
+        def name(time_ps: int) -> str:
+            if hunt.proven and time_ps == best_ps:
+                return "xsim, proven best by price"
+            above = 100 * (time_ps / max(least_ps, 1) - 1)
+            return f"xsim, by price at most {max(above, 0.0):.1f} % above the bound"
+
+        return name

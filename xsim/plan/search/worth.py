@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from xsim.plan.kinds import Sketch, whole_layers
@@ -23,11 +23,13 @@ class Worth:
     Attributes:
         usd: Hourly prices of the devices that the plan uses, for that time.
         energy_j: Full power while they compute or update, idle power else.
+        idle_w: Idle power of all of them together.
     """
 
     time_ps: int
     usd: float
     energy_j: float
+    idle_w: float = field(default=0.0, compare=False)
 
     def of(self, objective: str) -> float:
         """By one objective; of a Pareto set the time."""
@@ -36,7 +38,8 @@ class Worth:
     def taking(self, time_ps: int) -> Worth:
         """The same plan if it takes another time: money follows, energy as far as devices do not compute."""
         ratio = time_ps / self.time_ps if self.time_ps else 1.0
-        return Worth(time_ps, self.usd * ratio, self.energy_j * ratio)
+        idle_j = self.idle_w * (time_ps - self.time_ps) / PS_PER_S
+        return Worth(time_ps, self.usd * ratio, self.energy_j + idle_j, self.idle_w)
 
     def beats(self, other: Worth) -> bool:
         """Whether it is as good in all, and better in one."""
@@ -48,7 +51,7 @@ def worth(sketch: Sketch, priced: Priced, tables: Tables) -> Worth:
     """Of a plan by its price."""
     devices = {kind.name: kind.device for kind in tables.kinds}
     seconds = priced.iteration_ps / PS_PER_S
-    usd, energy_j = 0.0, 0.0
+    usd, energy_j, idle_w = 0.0, 0.0, 0.0
     for pipeline in sketch.pipelines:
         for stage, held in zip(pipeline.stages, whole_layers(pipeline, tables.layers), strict=True):
             for seat in seats(stage, pipeline.micro_batch):
@@ -57,7 +60,8 @@ def worth(sketch: Sketch, priced: Priced, tables: Tables) -> Worth:
                 busy = (busy_ps + tables.update_ps(seat.kind, seat.tp, held, seat.samples)) / PS_PER_S
                 usd += count * device.price_usd_per_hour * seconds / 3600
                 energy_j += count * (busy * device.power_w + (seconds - busy) * device.idle_power_w)
-    return Worth(priced.iteration_ps, usd, energy_j)
+                idle_w += count * device.idle_power_w
+    return Worth(priced.iteration_ps, usd, energy_j, idle_w)
 
 
 def front(each: Sequence[Worth]) -> list[int]:
