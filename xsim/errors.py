@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 
-__all__ = ["PlanError", "SpecError", "XsimError", "short"]
+__all__ = ["NoSeatError", "PlanError", "SpecError", "XsimError", "short"]
 
 
 class XsimError(Exception):
@@ -36,7 +36,11 @@ class SpecError(XsimError, ValueError):
         if not path:
             return self
         joined = f"{path}{self.field}" if self.field.startswith("[") else f"{path}.{self.field}".rstrip(".")
-        return SpecError(joined, self.value, self.problem, self.fix)
+        return type(self)(joined, self.value, self.problem, self.fix)
+
+
+class NoSeatError(SpecError):
+    """The hosts have the devices that are asked for, but not together: another plan of as many may find room."""
 
 
 def short(value: object) -> str:

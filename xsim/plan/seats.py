@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xsim.errors import SpecError
+from xsim.errors import NoSeatError, SpecError
 from xsim.spec.cluster import ClusterSpec, rank_devices, rank_hosts
 
 __all__ = ["Ask", "largest_in_host", "seated"]
@@ -51,7 +51,8 @@ def seated(asks: Sequence[Ask], cluster: ClusterSpec) -> tuple[tuple[int, ...], 
     """The ranks of each of ``asks``, ascending unless it insisted on others; no rank twice.
 
     Raises:
-        SpecError: One insists on ranks that are another's or of another kind, or finds no host with enough free ones.
+        SpecError: One insists on ranks that are another's or of another kind.
+        NoSeatError: One finds no host with enough free ones.
     """
     found = {index: ask.ranks for index, ask in enumerate(asks) if ask.ranks}
     _check_insisted([asks[index] for index in found], cluster)
@@ -119,7 +120,8 @@ def _largest_first(asks: Sequence[tuple[int, Ask]], free: Free) -> dict[int, tup
         if not roomy:
             left = max(map(len, free.values()), default=0)
             problem = f"the hosts have at most {left} free {ask.device} each once the larger copies have theirs"
-            raise SpecError(f"{ask.path}.tp", ask.size, problem, "choose degrees that share out the devices of a host")
+            fix = "choose degrees that share out the devices of a host"
+            raise NoSeatError(f"{ask.path}.tp", ask.size, problem, fix)
         found[index] = _take(free, min(roomy, key=lambda host: (len(free[host]), host)), ask.size)
     return found
 

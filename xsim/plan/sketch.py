@@ -107,7 +107,7 @@ def place(sketch: Sketch, scenario: Scenario) -> DeploymentPlan:
     """The deployment that it is on this cluster, checked, with embedding and head; ``xsim.plan.seats`` has the ranks.
 
     Raises:
-        SpecError: As ``check`` says.
+        SpecError: As ``check`` says; ``NoSeatError`` if the hosts have no room for groups of these sizes together.
     """
     return _placed(sketch, scenario, _seats(sketch, scenario))
 

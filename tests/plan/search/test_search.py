@@ -11,18 +11,24 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from tests.oracles.knapsack import best_cut, most_gained
-from tests.plan.search.small import question, tables_of
-from xsim.plan.search.batches import Running, dealt, soonest
+from tests.plan.search.small import PlanningSite, question, tables_of
+from xsim.errors import NoSeatError, SpecError
+from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage
+from xsim.plan.search.batches import Running, dealt, soonest
 from xsim.plan.search.columns import NEVER_PS, Columns
 from xsim.plan.search.contracts import Seat
+from xsim.plan.search.emit import best_placed
 from xsim.plan.search.hunt import Hunt
 from xsim.plan.search.kernels import fill, partition
 from xsim.plan.search.orders import Space, every_order, orders
 from xsim.plan.search.price import pass_ps, price
 from xsim.plan.search.relaxed import packed
+from xsim.plan.search.shapes import shaped
+from xsim.plan.search.stage_runs import Shortage
 from xsim.plan.search.stock import Stock, undominated
 from xsim.plan.search.worth import Worth, front, worth
+from xsim.plan.sketch import place
 from xsim.units import PS_PER_S
 
 INTS = st.integers(0, 30)
@@ -199,3 +205,30 @@ def test_a_plan_that_takes_longer_idles_for_the_rest() -> None:
     assert kind.device.idle_power_w > 0
     assert longer.energy_j == pytest.approx(own.energy_j + 2 * kind.device.idle_power_w)
     assert longer.usd == pytest.approx(own.usd * longer.time_ps / own.time_ps)
+
+
+def test_sums_grow_with_the_ring_and_updates_do_not() -> None:
+    known = tables_of(question(("fast", 2), ("fast", 2), layers=4))
+    shapes = shaped(Hunt(known, Space(stages=1, width=1)).listed())
+    (row,) = np.flatnonzero((shapes.micro_batch == 1) & (shapes.needs.sum(axis=1) == 1))
+
+    each = shapes.beyond_ps(np.array([[count] for count in (1, 2, 4)]) + 0 * shapes.number)[:, row].tolist()
+
+    update_ps, floor_ps = known.update_ps("fast", 1, range(6)), int(known.sync_floor_ps("fast", 1)[4])
+    assert update_ps > 0
+    assert each == [update_ps, floor_ps + update_ps, floor_ps * 3 // 2 + update_ps]
+
+
+def test_only_a_lack_of_seats_is_passed_over() -> None:
+    asked = question(("fast", 4), ("fast", 4), batch=6)
+    site = PlanningSite(OneSwitch().build(asked.cluster), asked.dtype_bytes)
+    room = Sketch((Pipeline((SketchStage(range(1, 7), (Copies("fast", 1),)),), 1, 6),))
+    three = Copies("fast", 3)
+    seatless = Sketch((Pipeline((SketchStage(range(1, 7), (three, Copies("fast", 2), three)),), 6, 1),))
+    wrong = Sketch((Pipeline((SketchStage(range(1, 7), (Copies("fast", 1),)),), 1, 3),))
+
+    with pytest.raises(NoSeatError, match="once the larger copies have theirs"):
+        place(seatless, asked)
+    assert best_placed([(1, seatless), (2, room)], "amp", asked, site, Shortage()).samples == 6
+    with pytest.raises(SpecError, match=r"plan\.samples = 3"):
+        best_placed([(1, wrong), (2, room)], "amp", asked, site, Shortage())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from xsim.errors import SpecError
+from xsim.errors import NoSeatError, SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.kinds import Sketch
 from xsim.plan.memory import deployment_memory
@@ -55,7 +55,7 @@ class Xsim:
             looked at, a price counting as 20; 0: no proof.
         budget: Knapsacks and prices after which the best plan so far is taken; 0: no limit.
         lost: Ranks that have failed, and are not used.
-        warm_start: Begin with the scenario's own deployment, which stays unless there is better; it is simulated besides
+        warm_start: Begin with the scenario's own deployment, which stays unless there is better; simulated besides
             the ``top``.
     """
 
@@ -180,7 +180,7 @@ class Xsim:
                 named = replace(sketch, name=name(own.time_ps), source="xsim", predicted_ps=own.time_ps)
                 try:
                     plan = place_without(named, scenario, self.lost)
-                except SpecError:
+                except NoSeatError:
                     continue  # hosts have no seats for groups of these sizes together
             if deployment_memory(scenario, plan, site.schedule.order).fits:
                 yield plan, own

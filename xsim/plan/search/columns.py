@@ -40,7 +40,7 @@ class Columns:
     recompute: bool = True
     rows: list[Column] = field(default_factory=list)
     _numbers: dict[tuple[str, int, int, tuple[bool, bool], int], int] = field(default_factory=dict)
-    _beyond: dict[int, Ints] = field(default_factory=dict)
+    _known: dict[int, tuple[Ints, Ints, Ints]] = field(default_factory=dict)
     _ladders: dict[tuple[str, int, int], tuple[tuple[frozenset[str], int, int], ...]] = field(default_factory=dict)
 
     def number(self, seat: Seat, ends: tuple[bool, bool], in_flight: int) -> int:
@@ -65,20 +65,30 @@ class Columns:
 
     def floors(self) -> Ints:
         """What each row's gradients take at least to be summed, as ``Tables.sync_floor_ps``."""
+        return self._after()[0]
+
+    def updates(self) -> Ints:
+        """What the optimizer takes on each row, as ``time_ps``; 0 where a stage cannot be."""
+        return self._after()[1]
+
+    def beyond(self) -> Ints:
+        """What each row's plan takes at least after its pipelines have ended, if there are several."""
+        return self._after()[2]
+
+    def _after(self) -> tuple[Ints, Ints, Ints]:
+        """Floors, updates and their sums, of the rows that there are by now."""
+        if len(self.rows) not in self._known:
+            updates = [self._update(kind, tp, own, ends) for kind, tp, own, ends, _ in self._numbers]
+            floors = self._floors()
+            found = np.array(updates, dtype=np.int64).reshape(floors.shape)
+            self._known[len(self.rows)] = (floors, found, floors + found)
+        return self._known[len(self.rows)]
+
+    def _floors(self) -> Ints:
         own = {(kind, tp) for kind, tp, *_ in self._numbers}
         by_seat = {at: self.tables.sync_floor_ps(*at) for at in sorted(own)}
         each = [by_seat[kind, tp] for kind, tp, *_ in self._numbers]
         return np.array(each, dtype=np.int64).reshape(len(each), -1)
-
-    def beyond(self) -> Ints:
-        """What each row's plan takes at least after its pipelines have ended, if there are several."""
-        if self._beyond.get(len(self.rows)) is None:
-            self._beyond[len(self.rows)] = self.floors() + self.updates()
-        return self._beyond[len(self.rows)]
-
-    def updates(self) -> Ints:
-        """What the optimizer takes on each row, as ``time_ps``; 0 where a stage cannot be."""
-        return np.array([self._update(kind, tp, own, ends) for kind, tp, own, ends, _ in self._numbers], dtype=np.int64)
 
     def _update(self, kind: str, tp: int, samples: int, ends: tuple[bool, bool]) -> list[int]:
         layers = self.tables.layers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from xsim.errors import SpecError
+from xsim.errors import NoSeatError, SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.memory import deployment_memory
 from xsim.plan.search.stage_runs import Shortage
@@ -33,7 +33,7 @@ def best_placed(
         named = replace(sketch, name=planner, source=planner, predicted_ps=sketch.predicted_ps or value)
         try:
             deployment = place(named, scenario)
-        except SpecError:
+        except NoSeatError:
             continue  # the hosts have no seats for groups of these sizes together
         verdict = deployment_memory(scenario, deployment, site.schedule.order)
         if verdict.fits:

@@ -235,20 +235,17 @@ class Hunt:
 
         Halves of that number are tried too, and so on.
         """
-        batch, beyond_ps = self.tables.batch, shapes.beyond_ps()
+        batch = self.tables.batch
         counts = np.array([kind.count for kind in self.tables.kinds], dtype=np.int64)
         most = np.where(shapes.needs > 0, counts // np.maximum(shapes.needs, 1), batch).min(axis=1)
         each: list[tuple[int, int, int]] = []
-        times = 1
-        while times <= most.max(initial=0):
-            for count in (np.full_like(most, times), most) if times == 1 else (most // times,):
-                turns = -(-batch // (shapes.micro_batch * np.maximum(count, 1)))
-                after = beyond_ps * 2 * (count - 1) // np.maximum(count, 1)
-                ends = shapes.fill_ps + (turns - 1) * shapes.straggler_ps + after
-                ends = np.where((count > 0) & (batch % shapes.micro_batch == 0), ends, NEVER_PS)
-                best = np.argsort(ends, kind="stable")[:EQUAL].tolist()
-                each += [(int(ends[i]), i, int(count[i])) for i in best]
-            times *= 2
+        tries = [np.ones_like(most), *(most >> power for power in range(int(most.max(initial=1)).bit_length()))]
+        for count, beyond_ps in zip(tries, shapes.beyond_ps(np.array(tries)), strict=True):
+            turns = -(-batch // (shapes.micro_batch * np.maximum(count, 1)))
+            ends = shapes.fill_ps + (turns - 1) * shapes.straggler_ps + beyond_ps
+            ends = np.where((count > 0) & (batch % shapes.micro_batch == 0), ends, NEVER_PS)
+            best = np.argsort(ends, kind="stable")[:EQUAL].tolist()
+            each += [(int(ends[i]), i, int(count[i])) for i in best]
         for end_ps, i, count in sorted(set(each))[: 2 * EQUAL]:
             if self.best is None or end_ps < self.best.time_ps:
                 self.add(shapes, Counter({i: count}))

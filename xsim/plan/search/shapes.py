@@ -60,11 +60,17 @@ class Shapes:
         turns = 1 + (deadline_ps - self.fill_ps) // np.maximum(self.straggler_ps, 1)
         return np.asarray(np.where(deadline_ps >= self.fill_ps, turns, 0) * self.micro_batch, dtype=np.int64)
 
-    def beyond_ps(self) -> Ints:
-        """What each plan takes at least after its pipelines have ended, if there are several of it, N."""
-        rows = np.maximum(self.lists.rows[self.number], 0)
-        each = self.lists.columns.beyond()[rows, self.layers]
-        return np.asarray(each.max(axis=1), dtype=np.int64)
+    def beyond_ps(self, copies: Ints) -> Ints:
+        """What a plan of that many of each takes at least after they have ended: its sums and its update.
+
+        Of k copies each sends 2 (k - 1) / k of its shard, of two once, of one nothing.
+
+        Args:
+            copies: N, or several rows of N; so is the result.
+        """
+        rows, columns = np.maximum(self.lists.rows[self.number], 0), self.lists.columns
+        floors, updates = (each[rows, self.layers].max(axis=1) for each in (columns.floors(), columns.updates()))
+        return np.asarray(floors * 2 * (copies - 1) // np.maximum(copies, 1) + updates, dtype=np.int64)
 
     def pipeline(self, index: int, micro_batches: int, count: int = 1) -> Pipeline:
         """One of them as a part of a plan."""
