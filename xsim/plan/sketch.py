@@ -26,6 +26,7 @@ __all__ = [
     "SketchStage",
     "check",
     "merged",
+    "pipeline_of",
     "place",
     "sketch_of",
     "unplaced",
@@ -174,19 +175,21 @@ def sketch_of(deployment: DeploymentPlan, scenario: Scenario) -> Sketch:
         SpecError: A group has unlike devices or is cut unequally, or a stage is virtual, or cut over contexts or
             experts.
     """
-    devices = rank_devices(scenario.cluster)
-    pipelines = []
-    for r, replica in enumerate(deployment.replicas):
-        try:
-            stages = tuple(
-                _outlined(stage, f"stages[{s}]", devices, scenario.model.layers)
-                for s, stage in enumerate(replica.stages)
-            )
-        except SpecError as error:
-            raise error.under(f"deployment.replicas[{r}]") from None
-        pipelines.append(Pipeline(stages, replica.micro_batch, replica.micro_batches))
-    found = Sketch(tuple(pipelines), name=deployment.name, predicted_ps=deployment.predicted_ps, zero=deployment.zero)
+    pipelines = tuple(pipeline_of(deployment, r, scenario) for r in range(len(deployment.replicas)))
+    found = Sketch(pipelines, name=deployment.name, predicted_ps=deployment.predicted_ps, zero=deployment.zero)
     return merged(found, scenario.model.layers)
+
+
+def pipeline_of(deployment: DeploymentPlan, number: int, scenario: Scenario) -> Pipeline:
+    """One replica as ``sketch_of`` has it, and what that refuses."""
+    devices, replica = rank_devices(scenario.cluster), deployment.replicas[number]
+    try:
+        stages = tuple(
+            _outlined(stage, f"stages[{s}]", devices, scenario.model.layers) for s, stage in enumerate(replica.stages)
+        )
+    except SpecError as error:
+        raise error.under(f"deployment.replicas[{number}]") from None
+    return Pipeline(stages, replica.micro_batch, replica.micro_batches)
 
 
 def _outlined(stage: Stage, path: str, devices: Sequence[DeviceSpec], layers: int) -> SketchStage:

@@ -83,6 +83,32 @@ def test_what_cannot_be_repaired_is_told(planner: Repair, told: str) -> None:
         repaired(planner)
 
 
+def altered(number: int, **change: object) -> Scenario:
+    """What is given, with a change to the group of one replica."""
+    assert GIVEN.deployment is not None
+    replicas = list(GIVEN.deployment.replicas)
+    (stage,) = replicas[number].stages
+    groups = (replace(stage.groups[0], **change),)  # type: ignore[arg-type]
+    replicas[number] = replace(replicas[number], stages=(replace(stage, groups=groups),))
+    return replace(GIVEN, deployment=replace(GIVEN.deployment, replicas=tuple(replicas)))
+
+
+@pytest.mark.parametrize("how", ["shrink", "drop"])
+@pytest.mark.parametrize(("name", "value"), [("tp_shares", (2.0, 1.0, 1.0, 1.0)), ("cp", 2)])
+def test_what_has_no_price_is_refused_by_the_path_of_the_deployment(how: str, name: str, value: object) -> None:
+    with pytest.raises(SpecError, match=rf"^deployment.replicas\[2\].stages\[0\].groups\[0\].{name} = "):
+        repaired(Repair(lost=(0,), how=how), altered(2, **{name: value}))  # type: ignore[arg-type]
+
+
+def test_what_is_left_out_or_stays_as_it_is_needs_no_price() -> None:
+    asked = altered(0, tp_shares=(2.0, 1.0))
+
+    assert repaired(Repair(), asked) == asked.deployment
+    assert len(repaired(Repair(lost=(0,), how="drop"), asked).replicas) == 2
+    with pytest.raises(SpecError, match=r"replicas\[0\].stages\[0\].groups\[0\].tp_shares"):
+        repaired(Repair(lost=(0,)), asked)
+
+
 def test_there_must_be_a_deployment() -> None:
     with pytest.raises(SpecError, match="nothing to repair"):
         repaired(Repair(lost=(1,)), BARE)

@@ -11,7 +11,7 @@ from xsim.plan.search.batches import Running, soonest
 from xsim.plan.search.price import price
 from xsim.plan.search.survivors import check_lost
 from xsim.plan.search.tables import tables
-from xsim.plan.sketch import sketch_of
+from xsim.plan.sketch import pipeline_of, sketch_of
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.scenario import Scenario, check_deployment
 
@@ -24,7 +24,8 @@ class Repair:
 
     ``shrink`` lets the other ranks of a tensor group go on with larger shards (nonuniform tensor parallelism, NTP:
     https://arxiv.org/abs/2504.06095); ``drop`` leaves out each replica that has lost a rank. A plan from scratch on
-    what is left is ``planner=xsim`` with ``lost``.
+    what is left is ``planner=xsim`` with ``lost``. Replicas that stay have to have a price: equal shards of one kind of
+    device, no virtual stages, and no cuts over contexts or experts.
 
     Attributes:
         lost: Ranks that have failed.
@@ -46,9 +47,12 @@ class Repair:
             check_lost(self.lost, scenario.cluster)
         except SpecError as error:
             raise error.under("planner") from None
-        left = self._shrunk(given) if self.how == "shrink" else self._dropped(given)
-        if left == given:
+        if not any(self._hit(replica.stages) for replica in given.replicas):
             return given
+        for number, replica in enumerate(given.replicas):
+            if self.how == "shrink" or not self._hit(replica.stages):
+                pipeline_of(given, number, scenario)  # refuses what has no price, by the paths of the deployment
+        left = self._shrunk(given) if self.how == "shrink" else self._dropped(given)
         return self._dealt(left, scenario, site)
 
     def _shrunk(self, given: DeploymentPlan) -> DeploymentPlan:
@@ -68,9 +72,8 @@ class Repair:
         if not kept:
             problem = f"deployment.{path} has a group with no device left"
             raise SpecError("planner.lost", list(self.lost), problem, "write how: drop")
-        shares = tuple(group.tp_shares[i] for i in kept) if group.tp_shares else ()
         states = tuple(group.state_shares[i] for i in kept) if group.state_shares else ()
-        return replace(group, ranks=tuple(group.ranks[i] for i in kept), tp_shares=shares, state_shares=states)
+        return replace(group, ranks=tuple(group.ranks[i] for i in kept), state_shares=states)
 
     def _dropped(self, given: DeploymentPlan) -> DeploymentPlan:
         replicas = tuple(replica for replica in given.replicas if not self._hit(replica.stages))
