@@ -228,6 +228,9 @@ class Members:
     def collective(self, name: str, **options: object) -> Any:
         return build("collective", {"name": name, **options})
 
+    def planner(self, name: str, **options: object) -> Any:
+        return build("planner", {"name": name, **options})
+
     def progress(self, done: int, of: int, what: str) -> None:
         """Nobody waits, unless a site says otherwise."""
 

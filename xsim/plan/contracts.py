@@ -110,6 +110,9 @@ class PlannerSite(Site, Protocol):
     def schedule(self) -> Schedule:
         """The order of passes in a pipeline."""
 
+    def planner(self, name: str, **options: object) -> Planner:
+        """The planner of that name with these options; a SpecError if it cannot be had."""
+
 
 class Planner(Protocol):
     """Finds a deployment."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xsim.errors import NoSeatError, SpecError
@@ -13,6 +13,7 @@ from xsim.plan.search.course import course_ps
 from xsim.plan.search.exact import Proof, small_enough
 from xsim.plan.search.hunt import Hunt
 from xsim.plan.search.orders import Space
+from xsim.plan.search.others import plans_of_others
 from xsim.plan.search.price import fits
 from xsim.plan.search.relaxed import bound_ps
 from xsim.plan.search.shortage import shortage
@@ -26,6 +27,7 @@ from xsim.spec.scenario import Scenario
 
 __all__ = ["Xsim"]
 
+SURELY = 2  # plans of others that are simulated whatever their price
 RANKED = 24  # plans besides those that are simulated
 OBJECTIVES = ("time", "cost", "energy", "pareto")
 
@@ -55,6 +57,8 @@ class Xsim:
             looked at, a price counting as 20; 0: no proof.
         budget: Knapsacks and prices after which the best plan so far is taken; 0: no limit.
         lost: Ranks that have failed, and are not used.
+        others: Planners whose plans compete too, the best two of them by simulation, unless ``top`` is 0 or devices are
+            lost; they search what is left out here, such as copies of a stage on unlike devices.
         warm_start: Begin with the scenario's own deployment, which stays unless there is better; simulated besides
             the ``top``.
     """
@@ -70,6 +74,7 @@ class Xsim:
     proof: int = 20_000
     budget: int = 0
     lost: tuple[int, ...] = ()
+    others: tuple[str, ...] = ("hexiscale", "malleus", "metis", "sailor", "uniform")
     warm_start: bool = False
 
     def __post_init__(self) -> None:
@@ -97,6 +102,7 @@ class Xsim:
         )
         kept = self._given(scenario, hunt)
         hunt.look()
+        rivals = self._rivals(scenario, site, hunt)
         if self.objective == "time" and self.proof and small_enough(hunt, self.proof):
             Proof.of(hunt, self.proof).search()
         elif self.objective != "time":
@@ -105,7 +111,7 @@ class Xsim:
                 hunt.thrifty(rates)
         if not hunt.found:
             raise shortage(scenario, hunt.listed())
-        return self._judged(scenario, site, hunt, kept)
+        return self._judged(scenario, site, hunt, kept, rivals)
 
     def _given(self, scenario: Scenario, hunt: Hunt) -> Sketch | None:
         """The scenario's own deployment as the plan to beat, if that is asked for."""
@@ -124,7 +130,23 @@ class Xsim:
             hunt.price(sketch)
         return sketch
 
-    def _judged(self, scenario: Scenario, site: PlannerSite, hunt: Hunt, kept: Sketch | None) -> DeploymentPlan:
+    def _rivals(self, scenario: Scenario, site: PlannerSite, hunt: Hunt) -> list[Sketch]:
+        """What the ``others`` find and the tables can price, the best by what it takes action by action first."""
+        if not self.top or self.lost:
+            return []
+        found = [
+            sketch
+            for sketch in plans_of_others(self.others, scenario, site)
+            if not sketch.zero and fits(sketch, hunt.tables)
+        ]
+        for sketch in found:
+            hunt.price(sketch)
+        order = site.schedule.order
+        return sorted(dict.fromkeys(found), key=lambda sketch: (course_ps(sketch, hunt.tables, order), repr(sketch)))
+
+    def _judged(
+        self, scenario: Scenario, site: PlannerSite, hunt: Hunt, kept: Sketch | None, rivals: Sequence[Sketch]
+    ) -> DeploymentPlan:
         """The best of the first few that there is room for, simulated if that is asked for; of equals ``kept``."""
         each = [(sketch, worth(sketch, priced, hunt.tables)) for sketch, priced in hunt.found.items()]
         if self.objective == "pareto":
@@ -132,8 +154,9 @@ class Xsim:
         priced = sorted(each, key=lambda entry: (entry[1].of(self.objective), entry[0] != kept, repr(entry[0])))
         ranked, most = priced, self.top
         if self.top:
-            first = [entry for entry in priced if entry[0] == kept]
-            others = [entry for entry in priced if entry[0] != kept]
+            surely = (kept, *rivals[:SURELY])
+            first = [entry for entry in priced if entry[0] in surely]
+            others = [entry for entry in priced if entry[0] not in surely]
             ranked, most = first + self._ranked(hunt, site, others), self.top + len(first)
         placed = self._placed(scenario, site, hunt, ranked, kept)
         best: tuple[float, DeploymentPlan] | None = None
