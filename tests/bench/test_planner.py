@@ -6,16 +6,16 @@ import resource
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.interop.test_sailor_tables import SECOND_PS, common
+from tests.interop.test_sailor_tables import SECOND_PS, SPACE, common
 from xsim.plan.search.hunt import Hunt
-from xsim.plan.search.orders import Space
 
-SIZES = [(32, 96, 4.92, 1.0), (80, 240, 2.47, 1.0), (128, 384, 1.80, 2.0), (512, 1536, 0.82, 10.0)]
+SIZES = [(32, 96, 4.881, 1.0), (80, 240, 2.385, 1.0), (128, 384, 1.764, 2.0), (512, 1536, 0.774, 10.0)]
 MOST_MB = 200
 
 
@@ -24,12 +24,12 @@ def test_common_problem(
     benchmark: Any, reference_data: Path, fast: int, slow: int, seconds: float, search_s: float
 ) -> None:
     known = common(reference_data, fast, slow)
-    Hunt(known, Space(limit=10)).look()  # compiles
+    Hunt(known, replace(SPACE, limit=10)).look()  # compiles
     spent: list[float] = []
 
     def search() -> Hunt:
         started = time.process_time()
-        hunt = Hunt(known, Space())
+        hunt = Hunt(known, SPACE)
         hunt.look()
         spent.append(time.process_time() - started)
         return hunt
@@ -49,10 +49,9 @@ def test_memory_of_the_search_alone(benchmark: Any, reference_data: Path) -> Non
     program = (
         "import resource\n"
         "from pathlib import Path\n"
-        "from tests.interop.test_sailor_tables import common\n"
+        "from tests.interop.test_sailor_tables import SPACE, common\n"
         "from xsim.plan.search.hunt import Hunt\n"
-        "from xsim.plan.search.orders import Space\n"
-        f"hunt = Hunt(common(Path({str(reference_data)!r}), 128, 384), Space())\n"
+        f"hunt = Hunt(common(Path({str(reference_data)!r}), 128, 384), SPACE)\n"
         "hunt.look()\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
     )

@@ -20,6 +20,10 @@ from xsim.plan.search.price import fits, price
 
 MEMORY_BYTES = {"A100-40": 42338615296, "V100-16": 17179869184}  # basic_cluster_config.json
 SECOND_PS = 1e12
+SPACE = Space(stages=8, width=4, micro_batch=8)
+
+
+OURS = [(32, 96, 4.880204), (80, 240, 2.384507), (128, 384, 1.763791)]  # docs/planner_xsim.md rounds them
 
 
 def small(batch: int = 8) -> SailorTables:
@@ -129,15 +133,15 @@ def test_plans_of_sailor_take_what_its_simulator_says_digit_for_digit(reference_
         assert price(of_sailor(copies), tables).iteration_ps / SECOND_PS == pytest.approx(seconds, abs=1e-9)
 
 
-@pytest.mark.parametrize(("fast", "slow", "seconds"), [(32, 96, 4.92), (80, 240, 2.47), (128, 384, 1.80)])
+@pytest.mark.parametrize(("fast", "slow", "seconds"), OURS)
 def test_our_plans_of_the_common_problem(reference_data: Path, fast: int, slow: int, seconds: float) -> None:
     known = common(reference_data, fast, slow)
-    hunt = Hunt(known, Space())
+    hunt = Hunt(known, SPACE)
 
     hunt.look()
 
     assert hunt.best is not None
-    assert hunt.best.time_ps / SECOND_PS <= seconds
+    assert hunt.best.time_ps / SECOND_PS == pytest.approx(seconds, abs=1e-6)
     assert hunt.best.sketch.samples == 1024
     assert fits(hunt.best.sketch, known)
     used = hunt.best.sketch.devices

@@ -38,7 +38,7 @@ def questions(draw: st.DrawFn) -> Scenario:
 @given(questions(), st.sampled_from([1, 2]), st.sampled_from([1, 2]))
 def test_the_plan_of_a_small_cluster_is_the_best_that_there_is(asked: Scenario, width: int, micro_batch: int) -> None:
     known = tables_of(asked)
-    hunt = Hunt(known, Space(width=width, micro_batch=micro_batch))
+    hunt = Hunt(known, Space(stages=8, width=width, micro_batch=micro_batch))
 
     hunt.look()
     assert small_enough(hunt, 1_000_000)
@@ -57,7 +57,7 @@ def test_the_plan_of_a_small_cluster_is_the_best_that_there_is(asked: Scenario, 
 
 
 def test_a_budget_that_is_too_small_still_has_a_plan() -> None:
-    hunt = Hunt(tables_of(question(("fast", 2), ("slow", 2))), Space(), budget=2)
+    hunt = Hunt(tables_of(question(("fast", 2), ("slow", 2))), Space(stages=8, width=4, micro_batch=8), budget=2)
 
     hunt.look()
     Proof.of(hunt).search()

@@ -130,6 +130,16 @@ def test_limits_are_kept() -> None:
     assert priced_ps(narrow) >= priced_ps(wide)
 
 
+def test_copies_take_as_many_samples_as_the_limit_says() -> None:
+    """What the weights take to be read is shared by all samples that are taken at once."""
+    asked = question(("fast", 1), layers=4, batch=32, hidden=256, memory=10.0)
+    asked = replace(asked, model=replace(asked.model, seq_len=8))
+    each = {most: planned(Xsim(top=0, stages=1, micro_batch=most), asked) for most in (8, 32)}
+
+    assert {most: plan.replicas[0].micro_batch for most, plan in each.items()} == {8: 8, 32: 32}
+    assert (each[32].predicted_ps or 0) < (each[8].predicted_ps or 0)
+
+
 def test_copies_of_a_stage_are_found_where_they_help() -> None:
     """Slow devices that can hold nothing whole share a stage with as many copies as the fast one needs."""
     asked = question(("fast", 1), ("slow", 2), layers=4, batch=16, memory=0.11, hidden=512)
@@ -218,7 +228,16 @@ def test_what_is_missing_is_told(layers: int, memory: float, told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("objective", "speed"), ("stages", 0), ("point", -1), ("micro_batch", 0), ("budget", -1)]
+    ("option", "value"),
+    [
+        ("objective", "speed"),
+        ("stages", 0),
+        ("point", -1),
+        ("micro_batch", 0),
+        ("budget", -1),
+        ("width", 3),
+        ("micro_batch", 12),
+    ],
 )
 def test_options_are_checked(option: str, value: object) -> None:
     with pytest.raises(SpecError, match=option):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -32,6 +33,7 @@ from xsim.plan.sketch import place
 from xsim.units import PS_PER_S
 
 INTS = st.integers(0, 30)
+SPACE = Space(stages=8, width=4, micro_batch=8)
 
 
 @given(
@@ -160,10 +162,10 @@ def test_the_fastest_operators_to_compute_again_are_taken_and_no_more_than_neede
 
 def test_few_orders_are_listed_one_by_one_and_many_by_patterns() -> None:
     known = tables_of(question(("fast", 2), ("slow", 2)))
-    every = list(every_order(known, Space()))
+    every = list(every_order(known, SPACE))
 
-    few, complete = orders(known, Space())
-    some, partly = orders(known, Space(limit=10))
+    few, complete = orders(known, SPACE)
+    some, partly = orders(known, replace(SPACE, limit=10))
 
     assert (few, complete) == (every, True)
     assert not partly
@@ -178,7 +180,7 @@ def test_units_make_large_stocks_small() -> None:
 
 
 def test_the_plan_is_the_same_every_time() -> None:
-    first, second = (Hunt(tables_of(question(("fast", 4), ("slow", 4))), Space(stages=3)) for _ in range(2))
+    first, second = (Hunt(tables_of(question(("fast", 4), ("slow", 4))), replace(SPACE, stages=3)) for _ in range(2))
 
     first.look()
     second.look()
@@ -209,7 +211,7 @@ def test_a_plan_that_takes_longer_idles_for_the_rest() -> None:
 
 def test_sums_grow_with_the_ring_and_updates_do_not() -> None:
     known = tables_of(question(("fast", 2), ("fast", 2), layers=4))
-    shapes = shaped(Hunt(known, Space(stages=1, width=1)).listed())
+    shapes = shaped(Hunt(known, replace(SPACE, stages=1, width=1)).listed())
     (row,) = np.flatnonzero((shapes.micro_batch == 1) & (shapes.needs.sum(axis=1) == 1))
 
     each = shapes.beyond_ps(np.array([[count] for count in (1, 2, 4)]) + 0 * shapes.number)[:, row].tolist()

@@ -49,8 +49,8 @@ class Xsim:
         top: How many are simulated, the best of which is taken: the first of those with the best prices, ordered by
             what they take action by action; 0 goes by the price alone.
         stages: Most stages of a pipeline.
-        width: Most data-parallel copies of a stage inside a pipeline.
-        micro_batch: Most samples that a copy takes at once.
+        width: Most data-parallel copies of a stage inside a pipeline, a power of two, as all that are tried.
+        micro_batch: Most samples that a copy takes at once, a power of two, as all that are tried.
         recompute: Let stages that do not fit compute operators again.
         sequence_parallel: Cut activations between operators over the sequence.
         proof: Cut pipelines that may be listed to prove a small cluster's plan best, and sets of them that may be
@@ -82,6 +82,12 @@ class Xsim:
             at_least(self, name, 0)
         for name in ("stages", "width", "micro_batch"):
             at_least(self, name, 1)
+        for name in ("width", "micro_batch"):
+            value = getattr(self, name)
+            if value & (value - 1):
+                below = 1 << value.bit_length() - 1
+                problem = "powers of two are tried"
+                raise SpecError(name, value, problem, f"write {below} or {2 * below}")
         if self.objective not in OBJECTIVES:
             fix = f"choose one of {', '.join(OBJECTIVES)}"
             raise SpecError("objective", self.objective, "it is unknown", fix)
@@ -91,7 +97,13 @@ class Xsim:
             check_lost(self.lost, scenario.cluster)
         except SpecError as error:
             raise error.under("planner") from None
-        own = tables(scenario, site, sequence_parallel=self.sequence_parallel, lost=self.lost)
+        own = tables(
+            scenario,
+            site,
+            sequence_parallel=self.sequence_parallel,
+            lost=self.lost,
+            largest_copy=self.micro_batch,
+        )
         space = Space(stages=self.stages, width=self.width, micro_batch=self.micro_batch)
         hunt = Hunt(
             own,

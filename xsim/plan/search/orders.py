@@ -39,14 +39,14 @@ class Space:
 
     Attributes:
         stages: Most of a pipeline.
-        width: Most copies of a stage in a pipeline.
-        micro_batch: Most samples that a copy takes at once.
+        width: Most copies of a stage in a pipeline, which are 1, 2, 4 and so on.
+        micro_batch: Most samples that a copy takes at once, of those that the tables have.
         limit: Most orders that are listed one by one.
     """
 
-    stages: int = 8
-    width: int = 4
-    micro_batch: int = 8
+    stages: int
+    width: int
+    micro_batch: int
     limit: int = 4000
 
 

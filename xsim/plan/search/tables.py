@@ -19,6 +19,7 @@ from xsim.plan.operator import ShardedOperator
 from xsim.plan.passes import Passes
 from xsim.plan.search.contracts import Again, Ints, Kind, Seat, Tables
 from xsim.plan.search.footprint import Footprint
+from xsim.plan.search.grids import powers_of_two
 from xsim.plan.search.sends import hand_overs_ps
 from xsim.plan.search.sync import Holding, holdings, longest_ps, ring_ps, sums
 from xsim.plan.workload import Action, Compute
@@ -34,13 +35,19 @@ T = TypeVar("T")
 
 
 def tables(
-    scenario: Scenario, site: PlannerSite, *, sequence_parallel: bool = False, lost: Collection[int] = ()
+    scenario: Scenario,
+    site: PlannerSite,
+    *,
+    sequence_parallel: bool = False,
+    lost: Collection[int] = (),
+    largest_copy: int = LARGEST_COPY,
 ) -> ModelTables:
     """Of ``scenario``, whose deployment is not looked at.
 
     Args:
         sequence_parallel: Whether stages with several tensor ranks cut activations over the sequence.
         lost: Ranks that are not there.
+        largest_copy: Most samples that a copy takes at once.
     """
     names = [device.name for device in rank_devices(scenario.cluster)]
     hosts = rank_hosts(scenario.cluster)
@@ -48,7 +55,7 @@ def tables(
     for rank, (name, host) in enumerate(zip(names, hosts, strict=True)):
         if rank not in lost:
             ranks.setdefault(name, {}).setdefault(host, []).append(rank)
-    return ModelTables(scenario, site, ranks, sequence_parallel)
+    return ModelTables(scenario, site, ranks, sequence_parallel, largest_copy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +73,7 @@ class ModelTables:
     site: PlannerSite
     ranks: Mapping[str, Mapping[int, Sequence[int]]]
     sequence_parallel: bool = False
+    largest_copy: int = LARGEST_COPY
     _known: dict[Hashable, object] = field(default_factory=dict)
 
     @property
@@ -82,10 +90,10 @@ class ModelTables:
 
     def tps(self, kind: str) -> tuple[int, ...]:
         most = min(max(len(own) for own in self.ranks[kind].values()), self.scenario.model.heads)
-        return tuple(1 << power for power in range(most.bit_length()))
+        return tuple(powers_of_two(most))
 
     def micro_batches(self, kind: str, tp: int) -> tuple[int, ...]:
-        return tuple(s for s in (1, 2, 4, 8) if s <= min(LARGEST_COPY, self.batch) and self.batch % s == 0)
+        return tuple(s for s in powers_of_two(min(self.largest_copy, self.batch)) if self.batch % s == 0)
 
     def forward_ps(self, kind: str, tp: int, samples: int) -> Ints:
         return self._once(("F", kind, tp, samples), lambda: self._column(kind, tp, samples, ("F",), frozenset()))
