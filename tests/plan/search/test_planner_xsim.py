@@ -10,7 +10,7 @@ from tests.plan.search.small import PlanningSite, question, tables_of
 from xsim.errors import SpecError
 from xsim.experiment import Experiment, run
 from xsim.fabric.topology.one_switch import OneSwitch
-from xsim.plan.contracts import Estimate
+from xsim.plan.contracts import Estimate, PlannerSite
 from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage
 from xsim.plan.memory import deployment_memory
 from xsim.plan.planner.xsim import Xsim
@@ -75,7 +75,7 @@ class Contrary(PlanningSite):
 def test_the_best_few_are_simulated_and_the_fastest_of_them_is_taken() -> None:
     judge = Contrary(OneSwitch().build(ASKED.cluster), ASKED.dtype_bytes)
 
-    found = Xsim(top=3).plan(ASKED, judge)
+    found = Xsim(top=3, others=()).plan(ASKED, judge)
 
     assert len(judge.seen) == 3
     assert found == judge.seen[1]
@@ -199,7 +199,7 @@ def test_a_warm_start_is_simulated_first_and_stays_if_that_says_so(top: int) -> 
     given = replace(ASKED, deployment=place(slow, ASKED))
     judge = Fond(OneSwitch().build(ASKED.cluster), ASKED.dtype_bytes)
 
-    found = Xsim(top=top, warm_start=True).plan(given, judge)
+    found = Xsim(top=top, warm_start=True, others=()).plan(given, judge)
 
     assert judge.seen[0] == "mine"
     assert len(judge.seen) == top + 1
@@ -249,3 +249,36 @@ def test_the_whole_program_takes_it() -> None:
 
     assert result.metrics.predicted_s is not None
     assert result.metrics.predicted_s == pytest.approx(result.timeline.makespan_ps / 1e12, rel=0.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A planner that puts all on the first rank."""
+
+    def plan(self, scenario: Scenario, _: PlannerSite) -> DeploymentPlan:
+        stage = SketchStage(range(1, scenario.model.layers + 1), (Copies("fast", 1),))
+        return place(Sketch((Pipeline((stage,), 1, scenario.batch),)), scenario)
+
+
+@dataclass(frozen=True, slots=True)
+class Rival(PlanningSite):
+    """Has one other planner, whose plan it simulates as the fastest."""
+
+    def planner(self, name: str, **options: object) -> Alone:
+        assert (name, options) == ("malleus", {})
+        return Alone()
+
+    def simulate(self, deployment: DeploymentPlan) -> Estimate:
+        return Estimate(training_time_ps=5 if _on_one_rank(deployment) else 9, fits=True)
+
+
+def _on_one_rank(plan: DeploymentPlan) -> bool:
+    return [group.ranks for _, group in plan.groups()] == [(0,)]
+
+
+def test_plans_of_other_planners_compete_by_simulation() -> None:
+    there = Rival(OneSwitch().build(ASKED.cluster), ASKED.dtype_bytes)
+
+    assert _on_one_rank(Xsim(others=("malleus",)).plan(ASKED, there))
+    assert not _on_one_rank(Xsim(others=()).plan(ASKED, there))
+    assert not _on_one_rank(Xsim(others=("malleus",), top=0).plan(ASKED, there))

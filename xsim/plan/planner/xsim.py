@@ -167,7 +167,7 @@ class Xsim:
         ranked, most = priced, self.top
         if self.top:
             surely = (kept, *rivals[:SURELY])
-            first = [entry for entry in priced if entry[0] in surely]
+            first = sorted((entry for entry in priced if entry[0] in surely), key=lambda entry: entry[0] != kept)
             others = [entry for entry in priced if entry[0] not in surely]
             ranked, most = first + self._ranked(hunt, site, others), self.top + len(first)
         placed = self._placed(scenario, site, hunt, ranked, kept)
