@@ -55,10 +55,10 @@ class Shapes:
     needs: Ints
     micro_batch: Ints
 
-    def samples(self, deadline_ps: int) -> Ints:
-        """What each pipeline gets done by then, N."""
+    def samples(self, deadline_ps: int | Ints) -> Ints:
+        """What each pipeline gets done by then, or each by a deadline of its own, N: ``turns_by`` of columns."""
         turns = 1 + (deadline_ps - self.fill_ps) // np.maximum(self.straggler_ps, 1)
-        return np.asarray(np.where(deadline_ps >= self.fill_ps, turns, 0) * self.micro_batch, dtype=np.int64)
+        return np.asarray(np.maximum(turns, 0) * self.micro_batch, dtype=np.int64)
 
     def beyond_ps(self) -> Ints:
         """What each plan takes at least after its pipelines have ended, if there are several of it, N."""
