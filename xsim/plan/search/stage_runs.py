@@ -8,26 +8,9 @@ import numpy as np
 
 from xsim.plan.search.contracts import Seat, Tables
 from xsim.plan.search.cuts import StageTimes, least_maximum_cuts, stage_times
+from xsim.plan.search.shortage import Shortage
 
-__all__ = ["Shortage", "StageRuns"]
-
-
-@dataclass(slots=True)
-class Shortage:
-    """The least that a plan lacked of all that were tried and did not fit.
-
-    Attributes:
-        lacks_bytes: Of its fullest device; None while nothing lacked memory.
-        kind: Name of that device.
-    """
-
-    lacks_bytes: int | None = None
-    kind: str = ""
-
-    def note(self, kind: str, lacks_bytes: int) -> None:
-        """Another plan lacks so much on a device of ``kind``."""
-        if self.lacks_bytes is None or lacks_bytes < self.lacks_bytes:
-            self.lacks_bytes, self.kind = lacks_bytes, kind
+__all__ = ["StageRuns"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
