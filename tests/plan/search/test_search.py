@@ -13,8 +13,8 @@ from scipy.optimize import linprog
 from tests.oracles.knapsack import best_cut, most_gained
 from tests.plan.search.small import question, tables_of
 from xsim.plan.search.batches import Running, dealt, soonest
-from xsim.plan.search.columns import NEVER_PS, Columns
-from xsim.plan.search.contracts import Seat
+from xsim.plan.search.columns import Columns
+from xsim.plan.search.contracts import NEVER_PS, Seat
 from xsim.plan.search.hunt import Hunt
 from xsim.plan.search.kernels import fill, partition
 from xsim.plan.search.orders import Space, every_order, orders

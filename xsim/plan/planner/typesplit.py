@@ -27,8 +27,8 @@ class Typesplit:
 
     Attributes:
         pipelines: Of each type, equal ones; 0: as many as give the shortest iteration, the same number for each.
-        stage_unit: Devices that are dealt to the stages of a pipeline together; 0: a power of two, no more than a host
-            has, that leaves about four to each type.
+        stage_unit: Devices that are dealt to the stages of a pipeline together; 0: a power of two, no more than
+            the smallest host has, nor than the ``unit`` that ``eth`` finds.
         budget: Configurations to look at for one sequence of stages and one size of micro-batches.
         stage_limit: Sequences of stages for a pipeline that are all tried; if there are more, only equal stages.
         recompute: Let stages that do not fit compute operators again.

@@ -17,6 +17,7 @@ from xsim.plan.search.stage_balance import StageBalance
 from xsim.plan.search.stage_options import StageOptions
 from xsim.plan.search.stage_passes import StagePasses
 from xsim.plan.sketch import Sketch
+from xsim.units import PS_PER_S
 
 __all__ = ["EthProblem", "Search", "Units", "eth_problem", "speed", "units_of"]
 
@@ -114,7 +115,7 @@ def _power_down(number: int) -> int:
 def speed(tables: Tables, kind: str) -> float:
     """Transformer layers per second of one device with one sample."""
     both = tables.forward_ps(kind, 1, 1)[1] + tables.backward_ps(kind, 1, 1)[1]
-    return 1e12 / float(both)
+    return PS_PER_S / float(both)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,8 +15,7 @@ from math import comb
 import numpy as np
 
 from xsim.plan.search.batches import Running, soonest, turns_by
-from xsim.plan.search.columns import NEVER_PS
-from xsim.plan.search.contracts import Ints
+from xsim.plan.search.contracts import NEVER_PS, Ints
 from xsim.plan.search.hunt import Hunt, sketched
 from xsim.plan.search.shapes import Lists, Shapes
 from xsim.plan.search.stock import Stock

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from xsim.plan.kinds import Copies, Pipeline, SketchStage
-from xsim.plan.search.columns import NEVER_PS, Columns
-from xsim.plan.search.contracts import Ints, Seat, Tables
+from xsim.plan.search.columns import Columns
+from xsim.plan.search.contracts import NEVER_PS, Ints, Seat, Tables
 from xsim.plan.search.kernels import partition
 from xsim.plan.search.orders import Order
 

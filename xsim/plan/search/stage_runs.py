@@ -57,7 +57,7 @@ class StageRuns:
         return False
 
     def times(self, seats: tuple[Seat, ...], ends: tuple[bool, bool], in_flight: int) -> StageTimes:
-        """Of all runs of the L transformer layers, ``[L + 1, L + 1]``, with its ends; ``NEVER`` if memory lacks."""
+        """Of all runs of the L transformer layers, ``[L + 1, L + 1]``, with its ends; ``NEVER_PS`` if memory lacks."""
         key = (tuple((seat.kind, seat.tp, seat.samples) for seat in seats), ends, in_flight)
         if key not in self._times:
             self._times[key] = np.maximum.reduce([self._alone(seat, ends, in_flight) for seat in seats])
