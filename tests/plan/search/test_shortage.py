@@ -22,3 +22,15 @@ def test_memory_that_is_missing(name: str) -> None:
 
     with pytest.raises(SpecError, match=told):
         PLANNERS[name].plan(tiny, site_of(tiny))
+
+
+def test_a_batch_that_no_shape_suits() -> None:
+    odd = question(("fast", 2), ("slow", 1), layers=2, batch=4)
+
+    with pytest.raises(SpecError) as caught:
+        PLANNERS["uniform"].plan(odd, site_of(odd))
+
+    assert str(caught.value) == (
+        "batch = 4: no plan that uniform can make shares it out to 3 devices; choose one with more divisors, or "
+        "another planner"
+    )
