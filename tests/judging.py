@@ -53,10 +53,15 @@ def _lines(rows: list[dict[str, int]]) -> Iterator[str]:
             yield f"{name:10} {len(found):4} plans, {means}, best {best} times"
 
 
-def main(first: int, count: int) -> None:
-    """Print the table of so many scenarios, and after each what it took."""
+def main(*seeds: int) -> None:
+    """Print after each scenario what its plans take over the best, and then the table of all.
+
+    Args:
+        seeds: The first and how many, as often as wanted.
+    """
     rows, planners = [], searching()
-    for seed in range(first, first + count):
+    spans = [range(first, first + count) for first, count in zip(seeds[::2], seeds[1::2], strict=True)]
+    for seed in (seed for span in spans for seed in span):
         begun = time.process_time()
         rows.append(judged(random_scenario(seed), planners))
         least = min(rows[-1].values(), default=1)
@@ -66,4 +71,4 @@ def main(first: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(*map(int, sys.argv[1:]))

@@ -32,6 +32,7 @@ from xsim.plan.contracts import (
     PlannerSite,
     Reshard,
     Schedule,
+    unheard,
 )
 from xsim.plan.lower import Lowered, lower, lower_comm
 from xsim.plan.memory import Verdict, deployment_memory
@@ -134,15 +135,11 @@ def _unwatched(_: int) -> None:
     """Nobody wants to know."""
 
 
-def _unheard(_done: int, _of: int, _what: str) -> None:
-    """Nobody wants to know."""
-
-
 def run(
     experiment: Experiment,
     begins: Callable[[int], None] = _unwatched,
     plans: Callable[[bool], None] = _unwatched,
-    progress: Callable[[int, int, str], None] = _unheard,
+    progress: Callable[[int, int, str], None] = unheard,
 ) -> Result:
     """The iterations of the experiment's scenario.
 
@@ -201,7 +198,7 @@ class Planned:
 def planned(
     experiment: Experiment,
     plans: Callable[[bool], None] = _unwatched,
-    progress: Callable[[int, int, str], None] = _unheard,
+    progress: Callable[[int, int, str], None] = unheard,
 ) -> Planned:
     """What ``run`` would simulate, whether it fits or not; ``plans`` and ``progress`` as there.
 
@@ -213,7 +210,7 @@ def planned(
 
 def site_of(experiment: Experiment) -> PlannerSite:
     """What its planner may ask."""
-    return _site(experiment, _unheard)
+    return _site(experiment, unheard)
 
 
 def _site(experiment: Experiment, progress: Callable[[int, int, str], None]) -> _Site:
@@ -320,7 +317,7 @@ class _Site(Members):
     experiment: Experiment
     fabric: Fabric
     element_bytes: int
-    heard: Callable[[int, int, str], None] = _unheard
+    heard: Callable[[int, int, str], None] = unheard
 
     def progress(self, done: int, of: int, what: str) -> None:
         self.heard(done, of, what)

@@ -88,6 +88,17 @@ def test_shortcuts_save_forty_times_the_work(benchmark: Any) -> None:
     assert plain_s >= 40 * spent_s
 
 
+def test_what_the_papers_shortcuts_alone_take(benchmark: Any) -> None:
+    """Without ``bound`` and ``starts``, which the paper has not."""
+    _, states, configured, iteration_ps = cost(Eth(unit=4))
+    spent_s, more, as_many, same_ps = benchmark.pedantic(cost, args=(Eth(unit=4, bound=False, starts=0),), rounds=1)
+
+    print(f"{spent_s:.1f} CPU s, {more} states, {as_many} pipelines, {same_ps / 1e12:.3f} s an iteration")
+    assert more > 2 * states
+    assert as_many == configured
+    assert same_ps == iteration_ps
+
+
 def test_each_shortcut_at_eight_devices_to_a_unit(benchmark: Any) -> None:
     iterations = benchmark.pedantic(_steps, rounds=1)
     assert max(iterations[:4]) == min(iterations[:4])

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise, product
 
 from xsim.plan.search.batch_balance import Share, sketched
+from xsim.plan.search.batches import Running, soonest
 from xsim.plan.search.groupings import Composition, Grouping, groupings, stage_sequences
-from xsim.plan.search.local_batches import Pace, exact_shares
 from xsim.plan.search.price import price
 from xsim.plan.search.stage_balance import Configuration, StageChoice
 from xsim.plan.search.stage_options import StageOptions
@@ -79,13 +79,12 @@ def _least(choices: Sequence[list[Configuration]], options: StageOptions, batch:
     for chosen in product(*(list(useful(i)) for i in range(len(choices)))):
         if sum(batch / c.end_ps(batch) for c in chosen) <= batch / best:
             continue
-        paces = [Pace(c.micro_batch, c.straggler_ps, c.fill_ps - c.straggler_ps) for c in chosen]
-        if max(pace.end_ps(1) for pace in paces) >= best:
+        if max(c.fill_ps for c in chosen) >= best:
             continue
-        counts = exact_shares(paces, batch)
-        if counts is None or max(pace.end_ps(n) for pace, n in zip(paces, counts, strict=True)) >= best:
+        found = soonest([Running(c.fill_ps, c.straggler_ps, c.micro_batch) for c in chosen], batch)
+        if found is None or found[0] >= best:
             continue
-        shares = [Share(c, n) for c, n in zip(chosen, counts, strict=True)]
+        shares = [Share(c, min(own)) for c, own in zip(chosen, found[1], strict=True)]
         plan = sketched(shares, options, name="", sequence_parallel=False)
         best = min(best, price(plan, options.passes.tables).iteration_ps)
     return best

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import permutations, product
 
-from xsim.plan.search.local_batches import Pace, last_end_ps
+from xsim.plan.search.batches import Running
 
-__all__ = ["can_stand_in", "earliest_end_ps"]
+__all__ = ["can_stand_in", "earliest_end_ps", "last_end_ps"]
 
 
-def earliest_end_ps(paces: Sequence[Pace], batch: int, *, exactly: bool) -> int | None:
-    """The least last end over all shares of at least ``batch``, or that sum to it with one micro-batch each."""
-    most = [-(-batch // pace.micro_batch) for pace in paces]
-    ends = []
-    for counts in product(*(range(int(exactly), n + 1) for n in most)):
-        samples = sum(pace.micro_batch * n for pace, n in zip(paces, counts, strict=True))
-        if samples == batch or (samples > batch and not exactly):
-            ends.append(last_end_ps(paces, counts))
-    return min(ends, default=None)
+def last_end_ps(pipelines: Sequence[Running], turns: Sequence[int]) -> int:
+    """When the last of them ends; one without a micro-batch has no part in it."""
+    return max(each.fill_ps + (n - 1) * each.straggler_ps for each, n in zip(pipelines, turns, strict=True) if n)
+
+
+def earliest_end_ps(pipelines: Sequence[Running], batch: int) -> int:
+    """The least last end over all shares of at least ``batch``."""
+    most = [-(-batch // each.micro_batch) for each in pipelines]
+    return min(
+        last_end_ps(pipelines, turns)
+        for turns in product(*(range(n + 1) for n in most))
+        if sum(each.micro_batch * n for each, n in zip(pipelines, turns, strict=True)) >= batch
+    )
 
 
 def can_stand_in(larger: Sequence[tuple[int, float]], smaller: Sequence[tuple[int, float]]) -> bool:

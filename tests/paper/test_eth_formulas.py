@@ -8,16 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xsim.plan.search.eth_formulas import (
-    all_reduce_ps,
-    best_split,
-    end_ps,
-    inter_variance,
-    intra_variance,
-    order_cost,
-    pipeline_ps,
-)
-from xsim.plan.search.local_batches import Pace, exact_shares, greedy_shares, last_end_ps
+from tests.oracles.dealing import last_end_ps
+from xsim.plan.search.batch_balance import Share, greedy_shares
+from xsim.plan.search.batches import Running, soonest
+from xsim.plan.search.eth_formulas import best_split, inter_variance, intra_variance, order_cost
+from xsim.plan.search.stage_balance import Configuration
+from xsim.plan.search.sync import ring_ps
 
 # Table 3: of each stage devices, TP, DP and layers; of each pipeline the micro-batch and the local batch
 METIS = (
@@ -47,35 +43,42 @@ def test_the_local_batches_of_table_3_are_the_global_batch(name: str) -> None:
 def test_eth_deals_out_86_and_85_micro_batches() -> None:
     assert [samples // micro_batch for micro_batch, samples in SHARES["eth"]] == [86, 85]
     assert 344 + 680 == 1024
-    paces = [Pace(4, 100, 600), Pace(8, 101, 300)]
+    pipelines = [Running(700, 100, 4), Running(401, 101, 8)]
+    found = soonest(pipelines, 1024)
 
-    assert greedy_shares(paces, 1024) == exact_shares(paces, 1024)
+    assert found is not None
+    assert greedy_shares(pipelines, 1024) == tuple(min(own) for own in found[1])
 
 
 def test_equation_1() -> None:
-    assert pipeline_ps([3, 5, 4], 1) == 12
-    assert pipeline_ps([3, 5, 4], 10) == 12 + 9 * 5
+    one = Configuration(4, fill_ps=3 + 5 + 4, straggler_ps=5, after_ps=0, stages=())
+
+    assert one.end_ps(4) == 12
+    assert one.end_ps(40) == 12 + 9 * 5
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=1, max_size=5), st.integers(1, 20))
-def test_equation_5_at_the_first_stage_is_equation_1(stages: list[tuple[int, int]], micro_batches: int) -> None:
+def test_equation_5_is_largest_at_the_first_stage(stages: list[tuple[int, int]], micro_batches: int) -> None:
     forward, backward = [f for f, _ in stages], [b for _, b in stages]
-    ends = [end_ps(forward, backward, micro_batches, j, 7) for j in range(len(stages))]
+    both = [f + b for f, b in stages]
+    ends = [sum(forward) + max(both) * (micro_batches - 1) + sum(backward[j:]) + 7 for j in range(len(stages))]
 
-    assert ends[0] == pipeline_ps([f + b for f, b in stages], micro_batches) + 7
-    assert all(a - b == backward[j] for j, (a, b) in enumerate(pairwise(ends)))
+    found = Configuration(2, sum(both), max(both), after_ps=7, stages=()).end_ps(2 * micro_batches)
+
+    assert found == ends[0] == max(ends)
 
 
 def test_equation_2_is_the_last_end() -> None:
-    paces = [Pace(4, 10, 5), Pace(8, 30, 0)]
+    shares = [Share(Configuration(4, 15, 10, 0, ()), 3), Share(Configuration(8, 30, 30, 0, ()), 2)]
+    running = [Running(15, 10, 4), Running(30, 30, 8)]
 
-    assert last_end_ps(paces, (3, 2)) == max(5 + 3 * 10, 2 * 30)
-    assert last_end_ps(paces, (3, 0)) == 35
+    assert max(share.end_ps for share in shares) == last_end_ps(running, (3, 2)) == max(5 + 3 * 10, 2 * 30)
+    assert last_end_ps(running, (3, 0)) == 35
 
 
 def test_equation_6() -> None:
-    assert all_reduce_ps(1000, 4, 0.5) == 3000
-    assert all_reduce_ps(1000, 1, 0.5) == 0
+    assert ring_ps(1000, 4, 1, 0.5e12, 0) == 3000
+    assert ring_ps(1000, 1, 1, 0.5e12, 0) == 0
 
 
 def test_equations_7_to_9() -> None:

@@ -36,6 +36,7 @@ __all__ = [
     "Schedule",
     "ShardedOperator",
     "Site",
+    "unheard",
 ]
 
 
@@ -89,6 +90,10 @@ class Site(Protocol):
 
     def progress(self, done: int, of: int, what: str) -> None:
         """Tell whoever waits how far a search is: ``done`` of ``of`` such as ``what`` says, ``orders of devices``."""
+
+
+def unheard(*_: object) -> None:
+    """Progress that nobody waits for."""
 
 
 class PlannerSite(Site, Protocol):

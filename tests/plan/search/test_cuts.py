@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.baselines import best_cuts
-from xsim.plan.search.cuts import NEVER, StageTimes, least_maximum_cuts, stage_times
+from xsim.plan.search.contracts import NEVER_PS
+from xsim.plan.search.cuts import StageTimes, least_maximum_cuts, stage_times
 
 
 @st.composite
@@ -24,7 +25,7 @@ def stages(draw: st.DrawFn) -> list[StageTimes]:
 def test_no_cuts_have_a_faster_slowest_stage_or_then_a_smaller_sum(times: list[StageTimes]) -> None:
     cuts = least_maximum_cuts(times)
 
-    expected = best_cuts(times, int(NEVER))
+    expected = best_cuts(times, int(NEVER_PS))
     if cuts is None:
         assert expected is None
     else:
@@ -37,8 +38,8 @@ def test_a_stage_of_no_layers_or_too_many_cannot_be() -> None:
     times = stage_times(np.array([3, 4, 5]), 10, np.array([2, 3, 2]))
 
     assert times.tolist() == [
-        [NEVER, 13, 17, NEVER],
-        [NEVER, NEVER, 14, 19],
-        [NEVER, NEVER, NEVER, NEVER],
-        [NEVER, NEVER, NEVER, NEVER],
+        [NEVER_PS, 13, 17, NEVER_PS],
+        [NEVER_PS, NEVER_PS, 14, 19],
+        [NEVER_PS, NEVER_PS, NEVER_PS, NEVER_PS],
+        [NEVER_PS, NEVER_PS, NEVER_PS, NEVER_PS],
     ]

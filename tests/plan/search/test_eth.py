@@ -237,7 +237,7 @@ def test_what_is_missing_is_said(planner: Eth | Typesplit) -> None:
     tiny = question(("fast", 2), ("slow", 2), batch=16, memory=0.005)
 
     with pytest.raises(
-        SpecError, match=r"fits the 0\.2 GB of 4 devices: the nearest lacks \d+\.\d\d GB; add devices or "
+        SpecError, match=r"fits the 0\.2 GB of 4 devices: the nearest lacks \d+\.\d\d GB in all; add devices or "
     ):
         planner.plan(tiny, site(tiny))
 

@@ -3,12 +3,18 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.baselines import lightest_cut
-from xsim.plan.search.graph_parts import cut_weight, equal_parts
+from xsim.plan.search.graph_parts import equal_parts
+
+
+def cut_weight(weights: npt.NDArray[np.float64], part: npt.NDArray[np.int64]) -> float:
+    """Summed weights of the edges between unlike parts."""
+    return float(np.where(part[:, None] != part[None, :], weights, 0.0).sum() / 2)
 
 
 def weights_of(count: int, seed: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:

@@ -17,8 +17,8 @@ from xsim.errors import NoSeatError, SpecError
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage
 from xsim.plan.search.batches import Running, dealt, soonest
-from xsim.plan.search.columns import NEVER_PS, Columns
-from xsim.plan.search.contracts import Seat
+from xsim.plan.search.columns import Columns
+from xsim.plan.search.contracts import NEVER_PS, Seat
 from xsim.plan.search.emit import best_placed
 from xsim.plan.search.hunt import Hunt
 from xsim.plan.search.kernels import fill, partition

@@ -11,8 +11,8 @@ import numpy as np
 
 from xsim.fabric.fabric import Fabric
 from xsim.plan.contracts import PlannerSite
-from xsim.plan.search.contracts import Seat, Tables
-from xsim.plan.search.cuts import NEVER, StageTimes, least_maximum_cuts, stage_times
+from xsim.plan.search.contracts import NEVER_PS, Seat, Tables
+from xsim.plan.search.cuts import StageTimes, least_maximum_cuts, stage_times
 from xsim.plan.search.emit import best_placed
 from xsim.plan.search.grids import Grid, cut_into, grids
 from xsim.plan.search.stage_runs import StageRuns
@@ -77,10 +77,10 @@ def _average(runs: StageRuns, scenario: Scenario, grid: Grid, seats: Sequence[tu
     for s, own in enumerate(seats):
         first, last = s == 0, s == grid.pp - 1
         flying = runs.tables.in_flight(s, grid.pp, grid.micro_batches)
-        fitting = runs.times(own, (first, last), flying) < NEVER
+        fitting = runs.times(own, (first, last), flying) < NEVER_PS
         extra = int(passes[0]) * first + int(passes[-1]) * last
         any_run = np.full(scenario.model.layers, scenario.model.layers)
-        found.append(np.where(fitting, stage_times(passes[1:-1], extra, any_run), NEVER))
+        found.append(np.where(fitting, stage_times(passes[1:-1], extra, any_run), NEVER_PS))
     return found
 
 

@@ -10,9 +10,8 @@ from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.load import Load, rank_memory
 from xsim.plan.memory import deployment_memory
-from xsim.plan.search.emit import nothing_fits
 from xsim.plan.search.grids import divisors
-from xsim.plan.search.stage_runs import Shortage
+from xsim.plan.search.shortage import Shortage, nothing_fits
 from xsim.plan.search.tables import ModelTables, tables
 from xsim.spec.cluster import rank_devices
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
@@ -56,7 +55,7 @@ class Cephalo:
             if verdict.fits:
                 return deployment
             shortage.note(rank_devices(scenario.cluster)[verdict.rank].name, verdict.shortfall_bytes)
-        raise nothing_fits("cephalo", scenario, shortage)
+        raise nothing_fits("cephalo", scenario.batch, rank_devices(scenario.cluster), shortage)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

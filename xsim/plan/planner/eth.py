@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
-from xsim.plan.search.eth_problem import EthProblem, Search, eth_problem, nothing_fits, units_of
+from xsim.plan.search.eth_problem import EthProblem, Search, eth_problem, units_of
 from xsim.plan.search.grouping_search import GroupingSearch, Searched, Shortcuts
 from xsim.plan.search.groupings import drawn_grouping
 from xsim.plan.search.tables import tables
@@ -92,7 +92,7 @@ class Eth:
         problem = self.problem(scenario, site)
         found = self.search(problem, site.progress)
         if found.plan is None:
-            raise nothing_fits(problem)
+            raise problem.nothing_fits()
         plan = replace(found.plan, predicted_ps=found.iteration_ps)
         if self.drawn:
             plan = replace(plan, name="_".join(("eth", *(".".join(map(str, own)) for own in found.grouping))))

@@ -12,7 +12,7 @@ from xsim.plan.contracts import PlannerSite
 from xsim.plan.search.contracts import Kind, Seat, Tables
 from xsim.plan.search.emit import best_placed
 from xsim.plan.search.price import pass_ps
-from xsim.plan.search.stage_runs import Shortage
+from xsim.plan.search.shortage import Shortage
 from xsim.plan.search.tables import tables
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
 from xsim.spec.checks import at_least

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
-from xsim.plan.search.eth_problem import EthProblem, Search, eth_problem, nothing_fits, units_of
+from xsim.plan.search.eth_problem import EthProblem, Search, eth_problem, units_of
 from xsim.plan.search.groupings import Composition
 from xsim.plan.search.tables import tables
 from xsim.plan.sketch import place
@@ -27,8 +27,8 @@ class Typesplit:
 
     Attributes:
         pipelines: Of each type, equal ones; 0: as many as give the shortest iteration, the same number for each.
-        stage_unit: Devices that are dealt to the stages of a pipeline together; 0: a power of two, no more than a host
-            has, that leaves about four to each type.
+        stage_unit: Devices that are dealt to the stages of a pipeline together; 0: a power of two, no more than
+            the smallest host has, nor than the ``unit`` that ``eth`` finds.
         budget: Configurations to look at for one sequence of stages and one size of micro-batches.
         stage_limit: Sequences of stages for a pipeline that are all tried; if there are more, only equal stages.
         recompute: Let stages that do not fit compute operators again.
@@ -68,7 +68,7 @@ class Typesplit:
         found = [problem.balanced([each[pipeline] for pipeline in split]) for split in splits]
         best = min((own for own in found if own is not None), key=lambda own: own[0], default=None)
         if best is None:
-            raise nothing_fits(problem)
+            raise problem.nothing_fits()
         return place(replace(best[1], predicted_ps=best[0]), scenario)
 
     def _splits(self, problem: EthProblem, unit: int) -> Iterator[tuple[Composition, ...]]:

@@ -10,10 +10,9 @@ from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.layout import even_cuts
 from xsim.plan.memory import deployment_memory
-from xsim.plan.search.emit import nothing_fits
 from xsim.plan.search.grids import grids
 from xsim.plan.search.price import price
-from xsim.plan.search.stage_runs import Shortage
+from xsim.plan.search.shortage import Shortage, nothing_fits
 from xsim.plan.search.tables import tables
 from xsim.plan.sketch import sketch_of
 from xsim.spec.checks import at_least
@@ -123,7 +122,7 @@ class Uniform:
             if verdict.fits:
                 return replace(deployment, predicted_ps=predicted_ps)
             shortage.note(rank_devices(scenario.cluster)[verdict.rank].name, verdict.shortfall_bytes)
-        raise nothing_fits("uniform", scenario, shortage)
+        raise nothing_fits("uniform", scenario.batch, rank_devices(scenario.cluster), shortage)
 
     def _timed(self, scenario: Scenario, site: PlannerSite) -> Iterator[tuple[int, DeploymentPlan]]:
         priced = tables(scenario, site, sequence_parallel=self.sequence_parallel)

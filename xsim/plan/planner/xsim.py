@@ -16,7 +16,7 @@ from xsim.plan.search.orders import Space
 from xsim.plan.search.others import plans_of_others
 from xsim.plan.search.price import fits
 from xsim.plan.search.relaxed import bound_ps
-from xsim.plan.search.shortage import shortage
+from xsim.plan.search.shortage import nothing_fits, nothing_holds
 from xsim.plan.search.survivors import check_lost, place_without
 from xsim.plan.search.tables import tables
 from xsim.plan.search.worth import Objective, Worth, front, worth
@@ -122,7 +122,8 @@ class Xsim:
             for rates in ([d.price_usd_per_hour for d in devices], [d.power_w for d in devices], [1.0] * len(devices)):
                 hunt.thrifty(rates)
         if not hunt.found:
-            raise shortage(scenario, hunt.listed())
+            devices = [kind.device for kind in own.kinds for _ in range(kind.count)]
+            raise nothing_fits("xsim", scenario.batch, devices, nothing_holds(scenario, hunt.listed()))
         return self._judged(scenario, site, hunt, kept, rivals)
 
     def _given(self, scenario: Scenario, hunt: Hunt) -> Sketch | None:

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from xsim.plan.search.local_batches import Pace, exact_shares, fill_exactly, greedy_shares
+from xsim.plan.search.batches import Running, dealt, soonest
 from xsim.plan.search.pipeline_choice import Choices
 from xsim.plan.search.stage_balance import Configuration
 from xsim.plan.search.stage_options import StageOptions
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
 
-__all__ = ["Share", "shared", "sketched"]
+__all__ = ["Share", "greedy_shares", "shared", "sketched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +83,33 @@ def _counts(taking: Sequence[Configuration], batch: int, *, exact: bool) -> tupl
     """Micro-batches of each that sum to the batch; None if none do."""
     if not taking:
         return None
-    paces = [Pace(c.micro_batch, c.straggler_ps, c.fill_ps - c.straggler_ps) for c in taking]
-    best = exact_shares(paces, batch)
-    if exact:
-        return best
-    greedy = greedy_shares(paces, batch)
-    part = [i for i, n in enumerate(greedy) if n]
-    fewer = fill_exactly([paces[i].micro_batch for i in part], [greedy[i] for i in part], batch)
-    if fewer is None:
-        return best
-    counts = dict(zip(part, fewer, strict=True))
-    return tuple(counts.get(i, 0) for i in range(len(paces)))
+    running = [Running(c.fill_ps, c.straggler_ps, c.micro_batch) for c in taking]
+    if not exact:
+        greedy = greedy_shares(running, batch)
+        part = [i for i, n in enumerate(greedy) if n]
+        fewer = dealt([running[i] for i in part], [greedy[i] for i in part], batch)
+        if fewer is not None:
+            counts = dict(zip(part, map(min, fewer), strict=True))
+            return tuple(counts.get(i, 0) for i in range(len(running)))
+    best = soonest(running, batch)
+    return None if best is None else tuple(min(own) for own in best[1])
+
+
+def greedy_shares(pipelines: Sequence[Running], batch: int) -> tuple[int, ...]:
+    """Micro-batches of each pipeline, at least ``batch`` samples in all (Equation 3), as ETH deals them out.
+
+    The next micro-batch goes where it delays the last end least; of equals to the one that then ends first.
+    """
+    turns = [0] * len(pipelines)
+    ends = [each.fill_ps for each in pipelines]
+    samples = last = 0
+    while samples < batch:
+        best = min(range(len(pipelines)), key=lambda i: (max(last, ends[i]), ends[i], i))
+        last = max(last, ends[best])
+        turns[best] += 1
+        samples += pipelines[best].micro_batch
+        ends[best] += pipelines[best].straggler_ps
+    return tuple(turns)
 
 
 def sketched(shares: Sequence[Share], options: StageOptions, *, name: str, sequence_parallel: bool) -> Sketch:

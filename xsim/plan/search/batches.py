@@ -6,7 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Running", "dealt", "soonest"]
+__all__ = ["Running", "dealt", "soonest", "turns_by"]
+
+
+def turns_by(deadline_ps: int, fill_ps: int, straggler_ps: int) -> int:
+    """Micro-batches that a pipeline gets done by then: the first when it is full, each other one a straggler later."""
+    return max(0, 1 + (deadline_ps - fill_ps) // max(straggler_ps, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +25,7 @@ class Running:
 
     def turns(self, deadline_ps: int) -> int:
         """Micro-batches that each of them gets done by then."""
-        if deadline_ps < self.fill_ps:
-            return 0
-        return 1 + (deadline_ps - self.fill_ps) // max(self.straggler_ps, 1)
+        return turns_by(deadline_ps, self.fill_ps, self.straggler_ps)
 
 
 def soonest(pipelines: Sequence[Running], batch: int) -> tuple[int, list[Counter[int]]] | None:

@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from xsim.plan.search.contracts import Again, Ints, Seat, Tables
+from xsim.plan.search.contracts import NEVER_PS, Again, Ints, Seat, Tables
 
-__all__ = ["NEVER_PS", "Column", "Columns"]
-
-NEVER_PS = 1 << 60  # longer than any iteration
+__all__ = ["Column", "Columns"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

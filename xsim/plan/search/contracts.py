@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from xsim.plan.kinds import Sketch
 from xsim.spec.cluster import DeviceSpec
 
-__all__ = ["Again", "Ints", "Kind", "Seat", "Tables"]
+__all__ = ["NEVER_PS", "Again", "Ints", "Kind", "Seat", "Tables"]
 
+NEVER_PS = 1 << 60  # longer than any iteration; two of them can be added
 Ints = NDArray[np.int64]
 Again = tuple[tuple[str, int], ...]  # (operator, in how many of a stage's transformer layers, the first ones)
 

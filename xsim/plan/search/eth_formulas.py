@@ -1,42 +1,10 @@
-"""The equations of ETH (https://arxiv.org/abs/2610.22035): times of unlike pipelines, and which device groups go first.
-
-Times are picoseconds, of one micro-batch unless said otherwise; stages are counted from 0.
-"""
+"""Equations 7 to 10 of ETH (https://arxiv.org/abs/2610.22035): which groupings of devices go first."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-__all__ = [
-    "all_reduce_ps",
-    "best_split",
-    "end_ps",
-    "inter_variance",
-    "intra_variance",
-    "order_cost",
-    "pipeline_ps",
-]
-
-
-def pipeline_ps(stage_ps: Sequence[int], micro_batches: int) -> int:
-    """Equation 1: all stages for the first micro-batch, the slowest stage for each other one."""
-    return sum(stage_ps) + max(stage_ps) * (micro_batches - 1)
-
-
-def end_ps(
-    forward_ps: Sequence[int], backward_ps: Sequence[int], micro_batches: int, stage: int, all_reduce_ps: int
-) -> int:
-    """Equation 5: when ``stage`` has done its last backward pass and its gradient sync.
-
-    Of stage 0 without a gradient sync it is Equation 1.
-    """
-    slowest = max(f + b for f, b in zip(forward_ps, backward_ps, strict=True))
-    return sum(forward_ps) + slowest * (micro_batches - 1) + sum(backward_ps[stage:]) + all_reduce_ps
-
-
-def all_reduce_ps(gradient_bytes: int, devices: int, bytes_per_ps: float) -> int:
-    """Equation 6: a ring of ``devices`` that each hold ``gradient_bytes``."""
-    return round(2 * gradient_bytes * (devices - 1) / (devices * bytes_per_ps))
+__all__ = ["best_split", "inter_variance", "intra_variance", "order_cost"]
 
 
 def inter_variance(compute: Sequence[Sequence[float]]) -> float:

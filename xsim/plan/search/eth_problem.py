@@ -12,12 +12,14 @@ from xsim.plan.search.contracts import Kind, Tables
 from xsim.plan.search.groupings import Composition
 from xsim.plan.search.pipeline_choice import Choices, PipelineChoice
 from xsim.plan.search.price import price
+from xsim.plan.search.shortage import Shortage, nothing_fits
 from xsim.plan.search.stage_balance import StageBalance
 from xsim.plan.search.stage_options import StageOptions
 from xsim.plan.search.stage_passes import StagePasses
 from xsim.plan.sketch import Sketch
+from xsim.units import PS_PER_S
 
-__all__ = ["EthProblem", "Search", "Units", "eth_problem", "nothing_fits", "speed", "units_of"]
+__all__ = ["EthProblem", "Search", "Units", "eth_problem", "speed", "units_of"]
 
 PRICED = 4  # ways to share out a batch that are priced with the sums of gradients over all pipelines
 FEW_UNITS, MOST_UNITS = 16, 32  # of all kinds, if the size of a unit is left open
@@ -102,24 +104,6 @@ def eth_problem(tables: Tables, search: Search, units: Units, *, name: str, sequ
     return EthProblem(choice, counts, units.pipeline, search.rounds, search.exact, sequence_parallel, name)
 
 
-def nothing_fits(problem: EthProblem) -> SpecError:
-    """What is missing, if no pipeline can train."""
-    tables, spent = problem.tables, problem.choice.balance.spent
-    devices = sum(kind.count for kind in tables.kinds)
-    if spent.configured:
-        what = f"{problem.name} finds no pipelines of {devices} devices that share it out"
-        return SpecError("batch", problem.batch, what, "choose one with more divisors, or another unit of devices")
-    weights = tables.memory_column(tables.kinds[0].name, 1, 1, (True, True), 0)
-    layers = min(problem.choice.balance.options.missing_layers, default=tables.layers)
-    lacks = spent.lacked_bytes or layers * int(weights[-1] - weights[-2])
-    has = sum(tables.capacity_bytes(kind.name) * kind.count for kind in tables.kinds)
-    problem_text = (
-        f"no plan of {problem.name} fits the {has / 1e9:.1f} GB of {devices} devices: "
-        f"the nearest lacks {max(0.01, lacks / 1e9):.2f} GB"
-    )
-    return SpecError("planner", problem.name, problem_text, "add devices or memory, or choose a smaller model or batch")
-
-
 def _power_up(number: float) -> int:
     return 1 << max(0, math.ceil(number) - 1).bit_length()
 
@@ -131,7 +115,7 @@ def _power_down(number: int) -> int:
 def speed(tables: Tables, kind: str) -> float:
     """Transformer layers per second of one device with one sample."""
     both = tables.forward_ps(kind, 1, 1)[1] + tables.backward_ps(kind, 1, 1)[1]
-    return 1e12 / float(both)
+    return PS_PER_S / float(both)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,3 +171,17 @@ class EthProblem:
             plan = sketched(shares, options, name=self.name, sequence_parallel=self.sequence_parallel)
             found.append((price(plan, self.tables).iteration_ps, plan))
         return min(found, key=lambda each: each[0], default=None)
+
+    def nothing_fits(self) -> SpecError:
+        """What is missing, if no pipeline can train."""
+        devices = [kind.device for kind in self.tables.kinds for _ in range(kind.count)]
+        return nothing_fits(self.name, self.batch, devices, Shortage(self._lacks_bytes()))
+
+    def _lacks_bytes(self) -> int | None:
+        """Of the nearest configuration, else the weights of the layers that nearly fit; None if pipelines do fit."""
+        balance, tables = self.choice.balance, self.tables
+        if balance.spent.configured:
+            return None
+        weights = tables.memory_column(tables.kinds[0].name, 1, 1, (True, True), 0)
+        layers = min(balance.options.missing_layers, default=tables.layers)
+        return balance.spent.lacked_bytes or layers * int(weights[-1] - weights[-2])

@@ -14,9 +14,8 @@ from math import comb
 
 import numpy as np
 
-from xsim.plan.search.batches import Running, soonest
-from xsim.plan.search.columns import NEVER_PS
-from xsim.plan.search.contracts import Ints
+from xsim.plan.search.batches import Running, soonest, turns_by
+from xsim.plan.search.contracts import NEVER_PS, Ints
 from xsim.plan.search.hunt import Hunt, sketched
 from xsim.plan.search.shapes import Lists, Shapes
 from xsim.plan.search.stock import Stock
@@ -135,7 +134,7 @@ class Proof:
     def _hopeful(self, shapes: Shapes, best_ps: int) -> Ints:
         """Whether each could be in a set that gets the batch done in time."""
         left = (np.array([kind.count for kind in self.hunt.tables.kinds]) - shapes.needs) @ self.stock.strides
-        own = _by(shapes, best_ps - self.floors - self.updates)
+        own = shapes.samples(best_ps - self.floors - self.updates)
         return np.asarray((own > 0) & (own + self.most[left] >= self.hunt.tables.batch))
 
     def _extend(self, chosen: dict[int, int], start: int, left: Ints) -> None:
@@ -168,9 +167,7 @@ class Proof:
 
     def _samples(self, index: int, deadline_ps: int) -> int:
         shapes = self.shapes
-        if deadline_ps < shapes.fill_ps[index]:
-            return 0
-        turns = 1 + (deadline_ps - int(shapes.fill_ps[index])) // max(int(shapes.straggler_ps[index]), 1)
+        turns = turns_by(deadline_ps, int(shapes.fill_ps[index]), int(shapes.straggler_ps[index]))
         return turns * int(shapes.micro_batch[index])
 
     def _price(self, own: dict[int, int], beyond_ps: int) -> None:
@@ -186,9 +183,3 @@ class Proof:
             if sketch is not None:
                 self.looked += PRICE
                 self.hunt.price(sketch)
-
-
-def _by(shapes: Shapes, deadlines_ps: Ints) -> Ints:
-    """Samples that each has done by a deadline of its own."""
-    turns = 1 + (deadlines_ps - shapes.fill_ps) // np.maximum(shapes.straggler_ps, 1)
-    return np.asarray(np.where(deadlines_ps >= shapes.fill_ps, turns, 0) * shapes.micro_batch, dtype=np.int64)

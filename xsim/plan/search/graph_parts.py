@@ -7,12 +7,7 @@ import random
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["cut_weight", "equal_parts"]
-
-
-def cut_weight(weights: npt.NDArray[np.float64], part: npt.NDArray[np.int64]) -> float:
-    """Summed weights of the edges between unlike parts; ``weights`` is symmetric."""
-    return float(np.where(part[:, None] != part[None, :], weights, 0.0).sum() / 2)
+__all__ = ["equal_parts"]
 
 
 def equal_parts(weights: npt.NDArray[np.float64], parts: int, rng: random.Random) -> tuple[tuple[int, ...], ...]:

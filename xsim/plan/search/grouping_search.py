@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from xsim.plan.contracts import unheard
 from xsim.plan.search.dominance import dominates
 from xsim.plan.search.eth_formulas import order_cost
 from xsim.plan.search.grouping_sums import device_rows, largest_sums, row_cuts
@@ -99,10 +100,6 @@ class Searched(Generic[P]):
     dynamic: bool = False
 
 
-def _unheard(_done: int, _of: int, _what: str) -> None:
-    """Nobody wants to know."""
-
-
 @dataclass(slots=True)
 class GroupingSearch(Generic[C, P]):
     """One search; ``run`` it once.
@@ -113,7 +110,7 @@ class GroupingSearch(Generic[C, P]):
 
     pipelines: Pipelines[C, P]
     shortcuts: Shortcuts
-    told: Callable[[int, int, str], None] = _unheard
+    told: Callable[[int, int, str], None] = unheard
     found: Searched[P] = field(default_factory=Searched)
     _known: dict[Composition, C] = field(default_factory=dict)
     _throughput: dict[Composition, float] = field(default_factory=dict)

@@ -16,10 +16,11 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from xsim.plan.contracts import unheard
 from xsim.plan.kinds import Pipeline, Sketch
 from xsim.plan.search.batches import Running, soonest
-from xsim.plan.search.columns import NEVER_PS, Columns
-from xsim.plan.search.contracts import Ints, Tables
+from xsim.plan.search.columns import Columns
+from xsim.plan.search.contracts import NEVER_PS, Ints, Tables
 from xsim.plan.search.orders import Space, orders
 from xsim.plan.search.price import Priced, price
 from xsim.plan.search.relaxed import relaxed
@@ -36,10 +37,6 @@ DEADLINES = 24
 EQUAL = 3
 SMALL = 1_000_000  # stocks times pipelines
 TOLLS, TOLLED = (0.03, 0.1, 0.25), 4  # of the batch; of how many caps one has tolls
-
-
-def _unheard(_done: int, _of: int) -> None:
-    """Nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ class Hunt:
     complete: bool = False
     proven: bool = False
     lists: Lists | None = None
-    progress: Callable[[int, int], None] = _unheard
+    progress: Callable[[int, int], None] = unheard
 
     def look(self) -> None:
         """Search: afterwards ``found`` has whatever was worth a price."""

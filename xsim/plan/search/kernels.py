@@ -8,14 +8,12 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numba
 import numpy as np
 
-from xsim.plan.search.contracts import Ints
+from xsim.plan.search.contracts import NEVER_PS, Ints
 
 __all__ = ["course", "dominance", "fill", "partition"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-NEVER = 1 << 60
 
 
 def _kernel(function: Callable[P, T]) -> Callable[P, T]:
@@ -32,7 +30,7 @@ def partition(rows: Ints, sends: Ints, time_ps: Ints, slack: float, fills: Ints,
         sends: What each stage sends for a micro-batch, N x S.
         time_ps: Of a stage that holds 0..L transformer layers, rising, C x (L + 1).
         slack: A straggler may be so many times the least.
-        fills, stragglers: Results, N; ``NEVER`` where there is none.
+        fills, stragglers: Results, N; ``NEVER_PS`` where there is none.
         parts: Results, N x S: transformer layers.
     """
     count, most = rows.shape
@@ -44,12 +42,12 @@ def partition(rows: Ints, sends: Ints, time_ps: Ints, slack: float, fills: Ints,
         stages = 0
         while stages < most and rows[i, stages] >= 0:
             stages += 1
-        best[stages, :] = NEVER
+        best[stages, :] = NEVER_PS
         best[stages, 0] = 0
         for k in range(stages - 1, -1, -1):
             row, sent, later = rows[i, k], sends[i, k], stages - k - 1
             for held in range(layers + 1):
-                least = NEVER
+                least = NEVER_PS
                 for own in range(1, held - later + 1):
                     slowest = time_ps[row, own] + sent
                     if slowest >= least:
@@ -57,17 +55,17 @@ def partition(rows: Ints, sends: Ints, time_ps: Ints, slack: float, fills: Ints,
                     slowest = max(slowest, best[k + 1, held - own])
                     least = min(least, slowest)
                 best[k, held] = least
-        fills[i] = NEVER
+        fills[i] = NEVER_PS
         stragglers[i] = best[0, layers]
-        if best[0, layers] >= NEVER:
+        if best[0, layers] >= NEVER_PS:
             continue
-        limit = np.int64(min(best[0, layers] * slack, NEVER - 1.0))  # a product of many would pass the largest integer
-        total[stages, :] = NEVER
+        limit = np.int64(min(best[0, layers] * slack, NEVER_PS - 1.0))  # many would pass the largest integer
+        total[stages, :] = NEVER_PS
         total[stages, 0] = 0
         for k in range(stages - 1, -1, -1):
             row, sent, later = rows[i, k], sends[i, k], stages - k - 1
             for held in range(layers + 1):
-                least, chosen = NEVER, 0
+                least, chosen = NEVER_PS, 0
                 for own in range(1, held - later + 1):
                     if time_ps[row, own] + sent > limit:
                         break

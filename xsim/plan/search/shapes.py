@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from xsim.plan.kinds import Copies, Pipeline, SketchStage
-from xsim.plan.search.columns import NEVER_PS, Columns
-from xsim.plan.search.contracts import Ints, Seat, Tables
+from xsim.plan.search.columns import Columns
+from xsim.plan.search.contracts import NEVER_PS, Ints, Seat, Tables
 from xsim.plan.search.kernels import partition
 from xsim.plan.search.orders import Order
 
@@ -55,10 +55,10 @@ class Shapes:
     needs: Ints
     micro_batch: Ints
 
-    def samples(self, deadline_ps: int) -> Ints:
-        """What each pipeline gets done by then, N."""
+    def samples(self, deadline_ps: int | Ints) -> Ints:
+        """What each pipeline gets done by then, or each by a deadline of its own, N: ``turns_by`` of columns."""
         turns = 1 + (deadline_ps - self.fill_ps) // np.maximum(self.straggler_ps, 1)
-        return np.asarray(np.where(deadline_ps >= self.fill_ps, turns, 0) * self.micro_batch, dtype=np.int64)
+        return np.asarray(np.maximum(turns, 0) * self.micro_batch, dtype=np.int64)
 
     def beyond_ps(self, copies: Ints) -> Ints:
         """What a plan of that many of each takes at least after they have ended: its sums and its update.

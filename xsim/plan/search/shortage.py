@@ -1,42 +1,69 @@
-"""What is missing where no plan fits."""
+"""What is missing where no plan fits: every planner says it alike."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from xsim.errors import SpecError
 from xsim.plan.optimizer import optimizer_state_bytes
 from xsim.plan.search.shapes import Lists
-from xsim.spec.cluster import rank_devices
+from xsim.spec.cluster import DeviceSpec
 from xsim.spec.scenario import Scenario
 
-__all__ = ["shortage"]
+__all__ = ["Shortage", "nothing_fits", "nothing_holds"]
+
+LEAST_BYTES = 10_000_000  # less is not said
 
 
-def shortage(scenario: Scenario, lists: Lists) -> SpecError:
-    """The error of a search that found nothing: how many GB are missing, or how many devices."""
+@dataclass(slots=True)
+class Shortage:
+    """The least that a plan lacked of all that were tried and did not fit.
+
+    Attributes:
+        lacks_bytes: Of its fullest device, or of all if ``kind`` is empty; None while nothing lacked memory.
+        kind: Name of that device.
+    """
+
+    lacks_bytes: int | None = None
+    kind: str = ""
+
+    def note(self, kind: str, lacks_bytes: int) -> None:
+        """Another plan lacks so much on a device of ``kind``."""
+        if self.lacks_bytes is None or lacks_bytes < self.lacks_bytes:
+            self.lacks_bytes, self.kind = lacks_bytes, kind
+
+
+def nothing_fits(planner: str, batch: int, devices: Sequence[DeviceSpec], shortage: Shortage) -> SpecError:
+    """Why a search came back without a plan: the memory that is missing, or else that no shape suits the batch."""
+    if shortage.lacks_bytes is None:
+        problem = f"no plan that {planner} can make shares it out to {len(devices)} devices"
+        return SpecError("batch", batch, problem, "choose one with more divisors, or another planner")
+    has = sum(device.memory_bytes for device in devices)
+    where = f"on a {shortage.kind}" if shortage.kind else "in all"
+    problem = (
+        f"no plan that {planner} can make fits the {has / 1e9:.1f} GB of {len(devices)} devices: "
+        f"the nearest lacks {max(shortage.lacks_bytes, LEAST_BYTES) / 1e9:.2f} GB {where}"
+    )
+    return SpecError("planner", planner, problem, "add devices or memory, or choose a smaller model or batch")
+
+
+def nothing_holds(scenario: Scenario, lists: Lists) -> Shortage:
+    """What the nearest of ``lists`` lacks, all of which hold too few layers: a layer in a stage, or states in all."""
     if not lists.orders:
-        problem = f"no number of samples that devices may take at once divides a batch of {scenario.batch}"
-        return SpecError("batch", scenario.batch, problem, "choose a batch with more divisors")
-    most = lists.columns.most_layers()
-    held = np.where(lists.rows >= 0, most[lists.rows], 0)
+        return Shortage()
+    used = lists.rows >= 0
+    held = np.where(used, lists.columns.most_layers()[lists.rows], 0)
+    whole = np.where(((held > 0) == used).all(axis=1), held.sum(axis=1), 0)
+    if not whole.any():
+        lacking = np.where(used, np.array([row.lacking for row in lists.columns.rows])[lists.rows], 0)
+        order = int(lacking.max(axis=1).argmin())
+        stage = int(lacking[order].argmax())
+        return Shortage(int(lacking[order, stage]), lists.orders[order].seats[stage].kind)
     model = scenario.model
     state = scenario.dtype_bytes + scenario.gradient_dtype_bytes
     state += optimizer_state_bytes(scenario.optimizer, scenario.precision)
-    devices = rank_devices(scenario.cluster)
-    has = sum(device.memory_bytes for device in devices) / 1e9
-    whole = np.where(((held > 0) == (lists.rows >= 0)).all(axis=1), held.sum(axis=1), 0)
-    if not whole.any():
-        lacks_bytes = np.array([row.lacking for row in lists.columns.rows])
-        lacking = np.where(lists.rows >= 0, lacks_bytes[lists.rows], 0).max(axis=1).min() / 1e9
-        problem = f"no pipeline has memory for a layer in each stage: a stage of the nearest lacks {lacking:.2f} GB"
-        fix = "use devices with more memory, or a smaller model"
-        return SpecError("memory", f"{has:.3g} GB of {len(devices)} devices", problem, fix)
-    layers = int(min(model.layers - 1, whole.max()))
-    lacks = (model.layers - layers) * model.layer_parameters(1) * state / 1e9
-    each = max(1, -(-len(devices) * (model.layers - layers) // max(layers, 1)))
-    problem = (
-        f"the pipeline that holds most has room for {layers} of {model.layers} layers; the others need about "
-        f"{lacks:.1f} GB of states more, and their activations"
-    )
-    return SpecError("memory", f"{has:.3g} GB of {len(devices)} devices", problem, f"add about {each} such devices")
+    missing = model.layers - int(min(model.layers - 1, whole.max()))
+    return Shortage(round(missing * model.layer_parameters(1) * state))

@@ -8,26 +8,9 @@ import numpy as np
 
 from xsim.plan.search.contracts import Seat, Tables
 from xsim.plan.search.cuts import StageTimes, least_maximum_cuts, stage_times
+from xsim.plan.search.shortage import Shortage
 
-__all__ = ["Shortage", "StageRuns"]
-
-
-@dataclass(slots=True)
-class Shortage:
-    """The least that a plan lacked of all that were tried and did not fit.
-
-    Attributes:
-        lacks_bytes: Of its fullest device; None while nothing lacked memory.
-        kind: Name of that device.
-    """
-
-    lacks_bytes: int | None = None
-    kind: str = ""
-
-    def note(self, kind: str, lacks_bytes: int) -> None:
-        """Another plan lacks so much on a device of ``kind``."""
-        if self.lacks_bytes is None or lacks_bytes < self.lacks_bytes:
-            self.lacks_bytes, self.kind = lacks_bytes, kind
+__all__ = ["StageRuns"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +57,7 @@ class StageRuns:
         return False
 
     def times(self, seats: tuple[Seat, ...], ends: tuple[bool, bool], in_flight: int) -> StageTimes:
-        """Of all runs of the L transformer layers, ``[L + 1, L + 1]``, with its ends; ``NEVER`` if memory lacks."""
+        """Of all runs of the L transformer layers, ``[L + 1, L + 1]``, with its ends; ``NEVER_PS`` if memory lacks."""
         key = (tuple((seat.kind, seat.tp, seat.samples) for seat in seats), ends, in_flight)
         if key not in self._times:
             self._times[key] = np.maximum.reduce([self._alone(seat, ends, in_flight) for seat in seats])

@@ -16,6 +16,7 @@ from itertools import pairwise
 
 from xsim.plan.kinds import Sketch, whole_layers
 from xsim.spec.model import ModelSpec
+from xsim.units import PS_PER_S
 
 __all__ = ["Holding", "blocks", "holdings", "longest_ps", "ring_ps", "sums"]
 
@@ -100,4 +101,4 @@ def _summed(held: Sequence[Holding], model: ModelSpec) -> Iterator[tuple[list[Ho
 def ring_ps(size_bytes: float, copies: int, narrowest: int, bytes_per_s: float, latency_ps: int) -> int:
     """A sum of ``size_bytes`` over so many copies, of which the narrowest has so many tensor ranks."""
     sent = 2 * (copies - 1) / copies * size_bytes / narrowest
-    return round(sent / bytes_per_s * 1e12) + 2 * (copies - 1) * latency_ps
+    return round(sent / bytes_per_s * PS_PER_S) + 2 * (copies - 1) * latency_ps

@@ -26,6 +26,7 @@ from xsim.plan.workload import Action, Compute
 from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts
 from xsim.spec.deployment import DeviceGroup, Recompute, Stage
 from xsim.spec.scenario import Scenario
+from xsim.units import PS_PER_S
 
 __all__ = ["ModelTables", "Tables", "tables"]
 
@@ -181,7 +182,7 @@ class ModelTables:
     def sync_floor_ps(self, kind: str, tp: int) -> Ints:
         size = max(map(len, self.ranks[kind].values()))
         rate = max(self._port(kind, within, size, 1)[0] for within in (False, True))
-        layer = self.scenario.model.layer_parameters(1) * self.scenario.gradient_dtype_bytes / tp / rate * 1e12
+        layer = self.scenario.model.layer_parameters(1) * self.scenario.gradient_dtype_bytes / tp / rate * PS_PER_S
         floor = (np.arange(self.layers + 1) * layer).astype(np.int64)  # of two copies: each sends its shard once
         return np.maximum(floor - self.layers, 0)  # each block is rounded
 
