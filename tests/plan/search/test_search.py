@@ -26,7 +26,7 @@ from xsim.plan.search.orders import Space, every_order, orders
 from xsim.plan.search.price import pass_ps, price
 from xsim.plan.search.relaxed import packed
 from xsim.plan.search.shapes import shaped
-from xsim.plan.search.stage_runs import Shortage
+from xsim.plan.search.shortage import Shortage
 from xsim.plan.search.stock import Stock, undominated
 from xsim.plan.search.worth import Worth, front, worth
 from xsim.plan.sketch import place
