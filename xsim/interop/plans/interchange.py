@@ -9,12 +9,11 @@ among them. ``mbs`` of a pipeline is its whole micro-batch, that of the plan wha
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from xsim.errors import SpecError
+from xsim.errors import SpecError, short
 from xsim.interop.plans.metis import metis_values
 from xsim.interop.plans.target import (
     Counting,
@@ -29,16 +28,25 @@ from xsim.interop.plans.target import (
     rounds,
     whole,
 )
+from xsim.interop.plans.texts import digits, from_json, ordinal, plain_name, shown
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
+from xsim.spec.deployment import LARGEST_SHARE
 
 __all__ = ["read_plan"]
 
 Node = Mapping[str, object]
 
 _FIX = "docs/planning.md has the keys"
+_PLAN = (
+    *("model", "layers", "hidden", "seq", "gbs", "global_batch_size", "mbs", "batches", "name", "id", "source", "note"),
+    *("predicted_s", "planner_estimate_s", "predicted_ms", "zero", "pipelines", "dp_groups", "cluster", "resources"),
+    *("sailor_simulator_s", "search_wall_s", "cost_usd_per_iter", "top", "costed", "invalid_layer_partitions"),
+    *("best_invalid_cost_ms", "cost_ms", "node_sequence", "device_groups", "strategies_dp_tp", "layer_partition"),
+)
 _PIPELINE = ("count", "mbs", "lbs", "micro_batches", "n_microbatches", "stages")
 _STAGE = ("layers", "replicas", "recompute", "sequence_parallel", "type", "tp", "dp", "devices", "ranks", "dg")
 _REPLICA = ("type", "tp", "count", "samples", "ranks", "state_shares")
+LONGEST_LIST = 20  # names in a message
 _SHORT = {"as": "softmax", "ad": "attention_dropout", "qkv": "qkv", "sco": "scores"}  # as ETH's table 3 calls them
 
 
@@ -49,17 +57,19 @@ def read_plan(text: str, target: Target, path: str) -> Imported:
         SpecError: It is no such plan, or none of this model and cluster.
     """
     try:
-        found = json.loads(text)
+        found = from_json(text, path)
+    except SpecError:
+        raise
     except (ValueError, RecursionError) as error:
         raise SpecError(path, text[:40], f"it is no JSON: {error}", _FIX) from None
-    plan = _chosen(found, target, path)
+    plan = _node(_chosen(found, target, path), path, _PLAN)
     if "top" in plan or "node_sequence" in plan:
         return _of_metis(plan, target, path)
     notes: list[str] = []
     listed = plan.get("pipelines")
     if not isinstance(listed, list) or not listed:
         raise SpecError(f"{path}.pipelines", listed, "it lists no pipelines", _FIX)
-    _compare(plan, target, notes)
+    _compare(plan, target, path, notes)
     counting = _counting(plan, target, f"{path}.layers")
     own = _batches(plan, len(listed), path, notes)
     shaped = [_pipeline(each, plan, counting, target, f"{path}.pipelines[{n}]", notes) for n, each in enumerate(listed)]
@@ -67,9 +77,9 @@ def read_plan(text: str, target: Target, path: str) -> Imported:
     pipelines = tuple(
         replace(pipeline, micro_batches=count) for (_, pipeline), count in zip(shaped, counts, strict=True)
     )
-    name = str(plan.get("name") or plan.get("id") or "")
+    name = plain_name(plan.get("name"), f"{path}.name") or plain_name(plan.get("id"), f"{path}.id")
     zero = whole(plan.get("zero", 0), f"{path}.zero", 0)
-    sketch = Sketch(pipelines, name, str(plan.get("source", "")), _predicted_ps(plan), zero)
+    sketch = Sketch(pipelines, name, plain_name(plan.get("source"), f"{path}.source"), _predicted_ps(plan, path), zero)
     return imported(sketch, target, notes)
 
 
@@ -78,11 +88,14 @@ def _chosen(found: object, target: Target, path: str) -> Node:
         names = [str(each.get("id", each.get("name", ""))) if isinstance(each, dict) else "" for each in found]
         if target.which in names:
             found = found[names.index(target.which)]
-        elif target.which.isdecimal() and 1 <= int(target.which) <= len(found):
-            found = found[int(target.which) - 1]
         else:
-            fix = f"write 1 to {len(found)}, or one of {', '.join(filter(None, names))}"
-            raise SpecError("which", target.which, f"it lists {len(found)} plans", fix)
+            try:
+                found = found[ordinal(target.which, len(found))]
+            except SpecError as error:
+                known = ", ".join(map(shown, filter(None, names[:LONGEST_LIST])))
+                raise SpecError("which", target.which, error.problem, f"{error.fix}, or one of {known}") from None
+    elif isinstance(found, dict) and target.which not in (found.get("id"), found.get("name")):
+        ordinal(target.which, 1)
     if not isinstance(found, dict):
         raise SpecError(path, found, "it is no plan", _FIX)
     return found
@@ -94,15 +107,22 @@ def _of_metis(plan: Node, target: Target, path: str) -> Imported:
         raise SpecError(f"{path}.top", top, "it lists no plan", _FIX)
     values = {"gbs": plan.get("gbs"), "cost_ms": plan.get("predicted_ms")} | top[0]
     found = metis_values(values, target, path)
-    name = str(plan.get("id") or "metis")
+    name = plain_name(plan.get("id"), f"{path}.id") or "metis"
     return Imported(replace(found.sketch, name=name), found.notes)
 
 
-def _compare(plan: Node, target: Target, notes: list[str]) -> None:
+def _compare(plan: Node, target: Target, path: str, notes: list[str]) -> None:
     model = target.scenario.model
     for key, own in (("hidden", model.hidden), ("seq", model.seq_len)):
         if plan.get(key) not in (None, own):
-            notes.append(f"it was planned for {key} = {plan[key]}, and {model.name} has {own}")
+            notes.append(f"it was planned for {key} = {short(plan[key])}, and {model.name} has {own}")
+    named = plain_name(plan.get("model"), f"{path}.model")
+    if named and _bare(named) != _bare(model.name):
+        notes.append(f"it was planned for the model {shown(named)}, and this is {model.name}")
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _counting(plan: Node, target: Target, path: str) -> Counting:
@@ -222,7 +242,10 @@ def _stage(node: Node, part: range, target: Target, path: str, notes: list[str])
     )
     held = len(range(max(part.start, 1), min(part.stop, target.scenario.model.layers + 1)))
     again = recompute_of(_recomputed(node.get("recompute"), held, f"{path}.recompute"), target, notes)
-    return SketchStage(part, copies, again, node.get("sequence_parallel") is True)
+    cut = node.get("sequence_parallel", False)
+    if not isinstance(cut, bool):
+        raise SpecError(f"{path}.sequence_parallel", cut, "it is neither", "write true or false")
+    return SketchStage(part, copies, again, cut)
 
 
 def _copies(node: Node, target: Target, path: str) -> Copies:
@@ -241,9 +264,13 @@ def _copies(node: Node, target: Target, path: str) -> Copies:
 def _shares(found: object, path: str) -> tuple[float, ...]:
     if found is None:
         return ()
-    numbers = [each for each in found if type(each) in (int, float)] if isinstance(found, list) else []
+    numbers = (
+        [each for each in found if type(each) in (int, float) and abs(each) < LARGEST_SHARE]
+        if isinstance(found, list)
+        else []
+    )
     if not isinstance(found, list) or len(numbers) != len(found):
-        raise SpecError(path, found, "it is no list of numbers", _FIX)
+        raise SpecError(path, found, f"it is no list of numbers below {LARGEST_SHARE:.0e}", _FIX)
     return tuple(map(float, numbers))
 
 
@@ -260,7 +287,7 @@ def _recomputed(found: object, held: int, path: str) -> dict[str, int]:
             words = re.fullmatch(r"(?:(\d+) )?(\w+)", str(each))
             if not words:
                 raise SpecError(path, each, "it is no operator with a number before it", _FIX)
-            named[_SHORT.get(words[2].lower(), words[2])] = int(words[1] or 1)
+            named[_SHORT.get(words[2].lower(), words[2])] = digits(words[1] or "1", path)
         return named
     raise SpecError(path, found, "it is no operators and in how many layers", _FIX)
 
@@ -276,12 +303,15 @@ def _node(found: object, path: str, keys: tuple[str, ...]) -> Node:
         raise SpecError(path, found, "it is no mapping", _FIX)
     for key in found:
         if key not in keys:
-            raise SpecError(f"{path}.{key}", found[key], "there is no such key", f"it has {', '.join(keys)}")
+            raise SpecError(f"{path}.{shown(key)}", found[key], "there is no such key", f"it has {', '.join(keys)}")
     return found
 
 
-def _predicted_ps(plan: Node) -> int | None:
+def _predicted_ps(plan: Node, path: str) -> int | None:
     for key, unit in (("predicted_s", 1.0), ("planner_estimate_s", 1.0), ("predicted_ms", 1e-3)):
-        if found := predicted(plan.get(key), unit):
+        said = plan.get(key)
+        if found := predicted(said, unit):
             return found
+        if said is not None:
+            raise SpecError(f"{path}.{key}", said, "it is no time that an iteration can take", "correct it")
     return None
