@@ -180,7 +180,7 @@ def _check_shown(experiment: Experiment, planned: Planned) -> None:
         key = error.field.rpartition(".")[2]
         if key not in ("ep", "cp"):
             raise
-        fix = "simulate it with python -m runners.run and the same words"
+        fix = "simulate it with python -m runners.run"
         raise SpecError(key, error.value, "plans cut over contexts or experts cannot be shown", fix) from None
 
 

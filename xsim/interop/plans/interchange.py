@@ -94,7 +94,7 @@ def _chosen(found: object, target: Target, path: str) -> Node:
             except SpecError as error:
                 known = ", ".join(map(shown, filter(None, names[:LONGEST_LIST])))
                 raise SpecError("which", target.which, error.problem, f"{error.fix}, or one of {known}") from None
-    elif isinstance(found, dict) and target.which not in (found.get("id"), found.get("name")):
+    elif isinstance(found, dict) and target.which not in (str(found.get(key)) for key in ("id", "name")):
         ordinal(target.which, 1)
     if not isinstance(found, dict):
         raise SpecError(path, found, "it is no plan", _FIX)
@@ -301,9 +301,10 @@ def _two(value: object, path: str) -> tuple[int, int]:
 def _node(found: object, path: str, keys: tuple[str, ...]) -> Node:
     if not isinstance(found, dict):
         raise SpecError(path, found, "it is no mapping", _FIX)
+    fix = _FIX if keys is _PLAN else f"it has {', '.join(keys)}"
     for key in found:
         if key not in keys:
-            raise SpecError(f"{path}.{shown(key)}", found[key], "there is no such key", f"it has {', '.join(keys)}")
+            raise SpecError(f"{path}.{shown(key)}", found[key], "there is no such key", fix)
     return found
 
 

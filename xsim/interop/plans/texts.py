@@ -63,6 +63,8 @@ def plain_name(value: object, path: str) -> str:
     """
     if value is None:
         return ""
+    if type(value) is int:
+        value = str(value)
     if not isinstance(value, str):
         raise SpecError(path, value, "it is not text", "write it in quotes")
     if not value.isprintable():
