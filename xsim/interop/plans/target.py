@@ -107,6 +107,8 @@ def parsed(text: str, path: str) -> object:
 
 def literal(text: str) -> Any:
     """The value in Python's notation in a text. Raises ValueError if it is none."""
+    if re.search(r"0[xXoObB]\w{100}", text):  # Python reads, and cannot print, such numbers of any length
+        raise ValueError
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         try:
