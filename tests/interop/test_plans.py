@@ -450,6 +450,7 @@ def test_what_is_wrong_is_named(reader: str, old: str, new: str, message: str) -
         ("amp", "0: [0, 1, 2, 3]", "0: [0, 1, 2, 2]", "f[1].ranks = {0: [0, 1, 2, 2], 1: "),
         ("amp", "0: [0, 1, 2, 3]", "0: [0, 1, 2, 3.5]", "f[1].ranks = 3.5: it is no whole number of 0 or more; "),
         ("amp", "0: [0, 1, 2, 3]", "0: [0, 1e999]", "f[1].ranks = inf: it is no whole number of 0 or more; "),
+        ("amp", "[0, 7, 14]", f"0x{'f' * 5000}", "f[1] = "),
         ("amp", "gbs:32", f"gbs:{'9' * 5000}", "f.gbs = "),
         ("metis", "default=128", f"default={'9' * 5000}", "f.gbs = "),
         ("hexiscale", "_size 8 6", f"_size {'9' * 5000}", "f.global_bsz_size = "),
