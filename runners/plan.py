@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 LARGEST = 10**9
+MOST_DIGITS = 18
 KEYS: Mapping[str, str] = {
     "from": "FILE: the plan of another tool",
     "format": "json, metis, sailor, hexiscale, amp, aceso or megatron: what the file is, if that does not show",
@@ -121,7 +122,7 @@ def _with_file(experiment: Experiment, own: Mapping[str, str], batch: int | None
     from xsim.plan.sketch import place
 
     micro_batch = own.get("micro_batch", "1")
-    if not micro_batch.isdecimal() or not 0 < int(micro_batch) < LARGEST:
+    if not micro_batch.isdecimal() or len(micro_batch) > MOST_DIGITS or not 0 < int(micro_batch) < LARGEST:
         raise SpecError("micro_batch", micro_batch, "it is no number of samples", "write 1 or more")
     which = own.get("which", "1")
     target = Target(experiment.scenario, batch, int(micro_batch), _devices(own.get("devices", "")), which)
@@ -159,6 +160,7 @@ def _worked_out(experiment: Experiment, *, simulate: bool) -> tuple[Planned, Res
         warm(experiment.network)
     with watching(experiment.network, experiment.iterations) as network:
         found = planned(experiment, noted, network.progress)
+        _check_shown(experiment, found)
         network.begins(0)
         result = None
         if simulate and (found.memory.fits or experiment.memory == "report"):
@@ -166,6 +168,20 @@ def _worked_out(experiment: Experiment, *, simulate: bool) -> tuple[Planned, Res
             given = build("planner", {"name": "given"})
             result = run(replace(experiment, scenario=scenario, planner=given, network=network), network.begins)
     return found, result, times[1] - times[0]
+
+
+def _check_shown(experiment: Experiment, planned: Planned) -> None:
+    """Refuse what a planner found and kinds and counts cannot say, before it is simulated."""
+    from xsim.plan.sketch import sketch_of
+
+    try:
+        sketch_of(planned.deployment, experiment.scenario)
+    except SpecError as error:
+        key = error.field.rpartition(".")[2]
+        if key not in ("ep", "cp"):
+            raise
+        fix = "simulate it with python -m runners.run"
+        raise SpecError(key, error.value, "plans cut over contexts or experts cannot be shown", fix) from None
 
 
 def _shown(experiment: Experiment, planned: Planned, took: str) -> Outlined:

@@ -16,6 +16,7 @@ from xsim.interop.plans.megatron import megatron_plan
 from xsim.interop.plans.metis import metis_plan
 from xsim.interop.plans.sailor import sailor_plan
 from xsim.interop.plans.target import Imported, Target
+from xsim.interop.plans.texts import ordinal
 
 __all__ = ["FORMATS", "read_file"]
 
@@ -28,6 +29,8 @@ FORMATS: Mapping[str, Callable[[str, Target, str], Imported]] = {
     "aceso": aceso_plan,
     "megatron": megatron_plan,
 }
+LARGEST_BYTES = 64 * 10**6
+_SINGLE = ("hexiscale", "aceso", "megatron")  # files of one plan
 _SIGNS = (  # the first that a file has says what it is
     ("sailor", r"['\"]pipeline_list['\"]"),
     ("aceso", r"['\"]num_ops_in_each_stage['\"]"),
@@ -45,11 +48,17 @@ def read_file(path: Path, chosen: str | None, target: Target) -> Imported:
     Raises:
         SpecError: It cannot be read, or is no plan of this model and cluster.
     """
+    if path.is_file() and path.stat().st_size > LARGEST_BYTES:
+        problem = f"it has more than {LARGEST_BYTES // 10**6} MB"
+        raise SpecError("from", str(path), problem, "name the file of a plan")
     text = file_text("from", path)
     kind = chosen or next((kind for kind, sign in _SIGNS if re.search(sign, text)), None)
+    kind = "json" if kind is None and path.suffix == ".json" else kind
     if kind is None:
         problem = "it shows no sign of any format"
         raise SpecError("from", str(path), problem, f"say which it is: format={'|'.join(FORMATS)}")
     if kind not in FORMATS:
         raise SpecError("format", kind, "there is no such format", f"choose one of {', '.join(FORMATS)}")
+    if kind in _SINGLE:
+        ordinal(target.which, 1)
     return FORMATS[kind](text, target, path.name)

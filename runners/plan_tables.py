@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xsim.errors import SpecError
 from xsim.experiment import Planned, Result
 from xsim.plan.sketch import Sketch, whole_layers
 from xsim.spec.cluster import rank_devices
@@ -14,6 +15,8 @@ from xsim.spec.scenario import Scenario
 from xsim.tables import Table, ranges
 
 __all__ = ["Outlined", "Part", "parts", "pass_table", "stage_table"]
+
+LARGEST_INTEGER = 2**63 - 1  # of a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,11 @@ class Outlined:
 
 
 def parts(sketch: Sketch, planned: Planned, scenario: Scenario) -> Iterator[Part]:
-    """All of them, pipeline by pipeline; ``sketch`` is that of the deployment."""
+    """All of them, pipeline by pipeline; ``sketch`` is that of the deployment.
+
+    Raises:
+        SpecError: One needs more memory than can be counted.
+    """
     needs = {rank: need.total_bytes for rank, need in planned.memory.needs}
     devices = rank_devices(scenario.cluster)
     first = 0
@@ -70,6 +77,10 @@ def parts(sketch: Sketch, planned: Planned, scenario: Scenario) -> Iterator[Part
                 ranks = tuple(rank for _ in range(copies.count) for rank in next(groups).ranks)
                 alike = [g for own in others for g in own[start : start + copies.count]]
                 start += copies.count
+                need_bytes = max(needs[rank] for group in alike for rank in group.ranks)
+                if need_bytes > LARGEST_INTEGER:
+                    problem = f"a stage of it needs about {need_bytes:.0e} bytes, more than can be counted"
+                    raise SpecError("micro_batch", pipeline.micro_batch, problem, "lower it")
                 yield Part(
                     pipeline=p,
                     stage=s,
@@ -84,7 +95,7 @@ def parts(sketch: Sketch, planned: Planned, scenario: Scenario) -> Iterator[Part
                     micro_batches=pipeline.micro_batches,
                     recompute=", ".join(f"{name} in {count}" for name, count in stage.recompute),
                     ranks=ranks,
-                    need_bytes=max(needs[rank] for group in alike for rank in group.ranks),
+                    need_bytes=need_bytes,
                     has_bytes=min(devices[rank].memory_bytes for group in alike for rank in group.ranks),
                 )
         first += pipeline.count

@@ -24,6 +24,7 @@ from xsim.spec.scenario import Scenario
 
 __all__ = ["deployment_yaml", "write_plan"]
 
+LONGEST_FOLDER = 120  # bytes of its name: file systems take 255, and suffixes are added
 _WIDTH = 120
 
 
@@ -32,6 +33,7 @@ def write_plan(folder: Path, scenario: Scenario, planned: Planned, found: Outlin
     from analysis.plan import draw
 
     name = re.sub(r"[^\w-]+", "_", found.name).strip("_") or "plan"
+    name = name.encode()[:LONGEST_FOLDER].decode(errors="ignore")
     name = f"{name}_plan" if name in offered("deployment") else name
     own = folder / name
     write_whole(own / "deployment" / f"{name}.yaml", deployment_yaml(planned.deployment, scenario).encode())

@@ -149,6 +149,24 @@ def test_what_does_not_fit_is_shown_and_refused(capsys: pytest.CaptureFixture[st
     assert not Path("outputs/plan/uniform_tp1_pp10_dp1/passes.parquet").exists()
 
 
+def test_long_names_are_cut_in_folders() -> None:
+    Path("plan.json").write_text(json.dumps(PLAN | {"name": "\u00e9" * 200}))
+
+    assert main([*SMALL, "cluster=fig4", "from=plan.json", "simulate=false"]) == 0
+
+    assert Path("outputs/plan", "\u00e9" * 60, "\u00e9" * 60 + ".json").is_file()
+
+
+def test_memory_beyond_counting_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    pipeline = {"mbs": 10**7, "micro_batches": 1, "stages": [{"layers": [0, 32], "replicas": [{"type": "A100"}]}]}
+    Path("plan.json").write_text(json.dumps({"layers": 32, "pipelines": [pipeline]}))
+
+    words = ["cluster=fig4", "from=plan.json", "simulate=false", "memory=report", "model.seq_len=1000000"]
+    assert main(["model=llama2_7b", *words]) == 2
+
+    assert capsys.readouterr().err.startswith("error: micro_batch = 10000000: a stage of it needs about ")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -178,11 +196,23 @@ def test_what_does_not_fit_is_shown_and_refused(capsys: pytest.CaptureFixture[st
             ],
             "error: deployment.replicas[0].stages[0].layers = [range(0, 17), range(17, 34)]: virtual stages cannot be ",
         ),
+        (["from=broken.json"], "error: broken.json = '{\"a\": ': it is no JSON: "),
+        (["from=one.args", "which=3"], "error: which = '3': the file has one plan; leave it out"),
+        (["from=huge.json"], "error: from = 'huge.json': it has more than 64 MB; name the file of a plan"),
+        (["from=odd.txt", f"micro_batch={'9' * 5000}"], "error: micro_batch = '9"),
+        (
+            [*SMALL, "cluster=h100x4_a100x4", "batch=8", "planner=uniform", "planner.tp=2", "planner.cp=2"],
+            "error: cp = 2: plans cut over contexts or experts cannot be shown; simulate it with python -m runners.run",
+        ),
         (["which="], "error: command line = 'which=': it cannot be read; write which=..., of several plans"),
     ],
 )
 def test_what_cannot_be_asked(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("odd.txt").write_text("nothing\n")
+    Path("broken.json").write_text('{"a": ')
+    Path("one.args").write_text("--tensor-model-parallel-size 1 --pipeline-model-parallel-size 5")
+    with Path("huge.json").open("wb") as file:
+        file.truncate(65 * 10**6)
 
     assert main(words) == 2
 

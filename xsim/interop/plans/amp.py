@@ -8,6 +8,7 @@ the devices of each host are. Every data-parallel rank is a pipeline of its own.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from xsim.errors import SpecError
@@ -24,6 +25,7 @@ from xsim.interop.plans.target import (
     rounds,
     whole,
 )
+from xsim.interop.plans.texts import digits, ordinal
 from xsim.plan.sketch import Pipeline, Sketch, SketchStage
 from xsim.spec.cluster import rank_hosts
 
@@ -43,10 +45,9 @@ def amp_plan(text: str, target: Target, path: str) -> Imported:
     lines = _LINE.findall(text)
     if not lines:
         raise SpecError(path, text[:40], "it has no line of a plan", _FIX)
-    if not target.which.isdecimal() or not 1 <= int(target.which) <= len(lines):
-        raise SpecError("which", target.which, f"it lists {len(lines)} plans", f"write 1 to {len(lines)}")
+    chosen = ordinal(target.which, len(lines))
     where = f"{path}[{target.which}]"
-    micro_batch, degrees, hosts, cuts, cost = _values(lines[int(target.which) - 1][1], where)
+    micro_batch, degrees, hosts, cuts, cost = _values(lines[chosen][1], where)
     tp, dp, pp = (whole(degrees.get(name), f"{where}.{name}") for name in _DEGREES)
     notes: list[str] = []
     if len(cuts) != pp + 1:
@@ -58,7 +59,7 @@ def amp_plan(text: str, target: Target, path: str) -> Imported:
     if missing:
         raise SpecError(f"{where}.ranks", hosts, f"no host has rank {missing[0]}", _FIX)
     said = re.search(r"gbs\D{0,3}(\d+)", text)
-    batch = batch_of(target, int(said[1]) if said else None, f"{path}.gbs")
+    batch = batch_of(target, digits(said[1], f"{path}.gbs") if said else None, f"{path}.gbs")
     count = rounds(batch, micro_batch * dp, notes, "rounds")
     pipelines = []
     for replica in range(dp):
@@ -76,11 +77,11 @@ def _values(text: str, path: str) -> tuple[int, Mapping[str, object], Mapping[in
     bare = re.sub(r"defaultdict\(<class 'list'>, (\{.*?\})\)", r"\1", bare)
     try:
         (mbs, degrees, hosts, cuts), cost = literal(bare)
-        found = whole(mbs, path), dict(degrees), {int(k): [*map(int, v)] for k, v in hosts.items()}, [*map(int, cuts)]
-        return *found, float(cost)
+        seats = {whole(host, path, 0): [whole(rank, f"{path}.ranks", 0) for rank in v] for host, v in hosts.items()}
+        return whole(mbs, path), dict(degrees), seats, [whole(cut, f"{path}.cuts", 0) for cut in cuts], float(cost)
     except SpecError:
         raise
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError):
         raise SpecError(path, text[:80], "it is not ((mbs, degrees, ranks, cuts), cost)", _FIX) from None
 
 
@@ -89,6 +90,10 @@ def _seats(hosts: Mapping[int, list[int]], target: Target, path: str) -> Iterato
     of_host: dict[int, list[int]] = {}
     for rank, host in enumerate(rank_hosts(target.scenario.cluster)):
         of_host.setdefault(host, []).append(rank)
+    listed = [rank for ranks in hosts.values() for rank in ranks]
+    twice = next((rank for rank, count in Counter(listed).items() if count > 1), None)
+    if twice is not None:
+        raise SpecError(f"{path}.ranks", hosts, f"rank {twice} is listed twice", _FIX)
     for host, ranks in hosts.items():
         own = of_host.get(host, [])
         if len(own) < len(ranks):

@@ -28,6 +28,7 @@ from xsim.interop.plans.target import (
     rounds,
     whole,
 )
+from xsim.interop.plans.texts import digits
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
 
 __all__ = ["hexiscale_plan"]
@@ -46,7 +47,8 @@ def hexiscale_plan(text: str, target: Target, path: str) -> Imported:
         return _of_log(text, target, path)
     if text.lstrip().startswith("{"):
         plan = parsed(text, path)
-        assert isinstance(plan, dict)
+        if not isinstance(plan, dict):
+            raise SpecError(path, plan, "it is no mapping", _FIX)
     else:
         words = arguments(text, path)
         plan = {
@@ -55,7 +57,7 @@ def hexiscale_plan(text: str, target: Target, path: str) -> Imported:
             if words.get(key.replace("_", "-"))
         }
         plan |= {
-            key: [int(word) if word.isdecimal() else word for word in words[key.replace("_", "-")]]
+            key: [digits(word, f"{path}.{key}") if word.isdecimal() else word for word in words[key.replace("_", "-")]]
             for key in _KEYS[3:]
             if words.get(key.replace("_", "-"))
         }

@@ -9,13 +9,13 @@ among them. ``mbs`` of a pipeline is its whole micro-batch, that of the plan wha
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from xsim.errors import SpecError
+from xsim.errors import SpecError, short
 from xsim.interop.plans.metis import metis_values
+from xsim.interop.plans.nodes import HINT, Node, node_of, pair_of, predicted_said, recompute_said, shares_of
 from xsim.interop.plans.target import (
     Counting,
     Imported,
@@ -24,22 +24,19 @@ from xsim.interop.plans.target import (
     imported,
     kind_of,
     layers_between,
-    predicted,
     recompute_of,
     rounds,
     whole,
 )
+from xsim.interop.plans.texts import from_json, ordinal, plain_name, shown
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
 
 __all__ = ["read_plan"]
 
-Node = Mapping[str, object]
-
-_FIX = "docs/planning.md has the keys"
 _PIPELINE = ("count", "mbs", "lbs", "micro_batches", "n_microbatches", "stages")
 _STAGE = ("layers", "replicas", "recompute", "sequence_parallel", "type", "tp", "dp", "devices", "ranks", "dg")
 _REPLICA = ("type", "tp", "count", "samples", "ranks", "state_shares")
-_SHORT = {"as": "softmax", "ad": "attention_dropout", "qkv": "qkv", "sco": "scores"}  # as ETH's table 3 calls them
+LONGEST_LIST = 20  # names in a message
 
 
 def read_plan(text: str, target: Target, path: str) -> Imported:
@@ -49,17 +46,19 @@ def read_plan(text: str, target: Target, path: str) -> Imported:
         SpecError: It is no such plan, or none of this model and cluster.
     """
     try:
-        found = json.loads(text)
+        found = from_json(text, path)
+    except SpecError:
+        raise
     except (ValueError, RecursionError) as error:
-        raise SpecError(path, text[:40], f"it is no JSON: {error}", _FIX) from None
-    plan = _chosen(found, target, path)
+        raise SpecError(path, text[:40], f"it is no JSON: {error}", HINT) from None
+    plan = node_of(_chosen(found, target, path), path)
     if "top" in plan or "node_sequence" in plan:
         return _of_metis(plan, target, path)
     notes: list[str] = []
     listed = plan.get("pipelines")
     if not isinstance(listed, list) or not listed:
-        raise SpecError(f"{path}.pipelines", listed, "it lists no pipelines", _FIX)
-    _compare(plan, target, notes)
+        raise SpecError(f"{path}.pipelines", listed, "it lists no pipelines", HINT)
+    _compare(plan, target, path, notes)
     counting = _counting(plan, target, f"{path}.layers")
     own = _batches(plan, len(listed), path, notes)
     shaped = [_pipeline(each, plan, counting, target, f"{path}.pipelines[{n}]", notes) for n, each in enumerate(listed)]
@@ -67,9 +66,9 @@ def read_plan(text: str, target: Target, path: str) -> Imported:
     pipelines = tuple(
         replace(pipeline, micro_batches=count) for (_, pipeline), count in zip(shaped, counts, strict=True)
     )
-    name = str(plan.get("name") or plan.get("id") or "")
+    name = plain_name(plan.get("name"), f"{path}.name") or plain_name(plan.get("id"), f"{path}.id")
     zero = whole(plan.get("zero", 0), f"{path}.zero", 0)
-    sketch = Sketch(pipelines, name, str(plan.get("source", "")), _predicted_ps(plan), zero)
+    sketch = Sketch(pipelines, name, plain_name(plan.get("source"), f"{path}.source"), predicted_said(plan, path), zero)
     return imported(sketch, target, notes)
 
 
@@ -78,31 +77,41 @@ def _chosen(found: object, target: Target, path: str) -> Node:
         names = [str(each.get("id", each.get("name", ""))) if isinstance(each, dict) else "" for each in found]
         if target.which in names:
             found = found[names.index(target.which)]
-        elif target.which.isdecimal() and 1 <= int(target.which) <= len(found):
-            found = found[int(target.which) - 1]
         else:
-            fix = f"write 1 to {len(found)}, or one of {', '.join(filter(None, names))}"
-            raise SpecError("which", target.which, f"it lists {len(found)} plans", fix)
+            try:
+                found = found[ordinal(target.which, len(found))]
+            except SpecError as error:
+                known = ", ".join(map(shown, filter(None, names[:LONGEST_LIST])))
+                raise SpecError("which", target.which, error.problem, f"{error.fix}, or one of {known}") from None
+    elif isinstance(found, dict) and target.which not in (str(found.get(key)) for key in ("id", "name")):
+        ordinal(target.which, 1)
     if not isinstance(found, dict):
-        raise SpecError(path, found, "it is no plan", _FIX)
+        raise SpecError(path, found, "it is no plan", HINT)
     return found
 
 
 def _of_metis(plan: Node, target: Target, path: str) -> Imported:
     top = plan.get("top", [plan])
     if not isinstance(top, list) or not top or not isinstance(top[0], dict):
-        raise SpecError(f"{path}.top", top, "it lists no plan", _FIX)
+        raise SpecError(f"{path}.top", top, "it lists no plan", HINT)
     values = {"gbs": plan.get("gbs"), "cost_ms": plan.get("predicted_ms")} | top[0]
     found = metis_values(values, target, path)
-    name = str(plan.get("id") or "metis")
+    name = plain_name(plan.get("id"), f"{path}.id") or "metis"
     return Imported(replace(found.sketch, name=name), found.notes)
 
 
-def _compare(plan: Node, target: Target, notes: list[str]) -> None:
+def _compare(plan: Node, target: Target, path: str, notes: list[str]) -> None:
     model = target.scenario.model
     for key, own in (("hidden", model.hidden), ("seq", model.seq_len)):
         if plan.get(key) not in (None, own):
-            notes.append(f"it was planned for {key} = {plan[key]}, and {model.name} has {own}")
+            notes.append(f"it was planned for {key} = {short(plan[key])}, and {model.name} has {own}")
+    named = plain_name(plan.get("model"), f"{path}.model")
+    if named and _bare(named) != _bare(model.name):
+        notes.append(f"it was planned for the model {shown(named)}, and this is {model.name}")
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _counting(plan: Node, target: Target, path: str) -> Counting:
@@ -130,14 +139,14 @@ def _pipeline(
     found: object, plan: Node, counting: Counting, target: Target, path: str, notes: list[str]
 ) -> tuple[Node, Pipeline]:
     """What the file has, with ``micro_batches`` or ``lbs`` if it says them, and the pipeline with one micro-batch."""
-    entry = _node(found, path, _PIPELINE)
+    entry = node_of(found, path, _PIPELINE)
     listed = entry.get("stages")
     if not isinstance(listed, list) or not listed:
-        raise SpecError(f"{path}.stages", listed, "it lists no stages", _FIX)
-    nodes = [_node(stage, f"{path}.stages[{s}]", _STAGE) for s, stage in enumerate(listed)]
+        raise SpecError(f"{path}.stages", listed, "it lists no stages", HINT)
+    nodes = [node_of(stage, f"{path}.stages[{s}]", _STAGE) for s, stage in enumerate(listed)]
     cuts = [0]
     for s, node in enumerate(nodes):
-        first, last = _two(node.get("layers"), f"{path}.stages[{s}].layers")
+        first, last = pair_of(node.get("layers"), f"{path}.stages[{s}].layers")
         if first != cuts[-1]:
             problem, fix = f"the stage before it ends at {cuts[-1]}", f"start it at {cuts[-1]}"
             raise SpecError(f"{path}.stages[{s}].layers", [first, last], problem, fix)
@@ -215,14 +224,17 @@ def _stage(node: Node, part: range, target: Target, path: str, notes: list[str])
         ranks = {"ranks": node["ranks"]} if "ranks" in node else {}
         listed = [{"type": node.get("type"), "tp": tp, "count": dp, **ranks}]
     if not isinstance(listed, list) or not listed:
-        raise SpecError(f"{path}.replicas", listed, "it lists no copies", _FIX)
+        raise SpecError(f"{path}.replicas", listed, "it lists no copies", HINT)
     copies = tuple(
-        _copies(_node(each, f"{path}.replicas[{r}]", _REPLICA), target, f"{path}.replicas[{r}]")
+        _copies(node_of(each, f"{path}.replicas[{r}]", _REPLICA), target, f"{path}.replicas[{r}]")
         for r, each in enumerate(listed)
     )
     held = len(range(max(part.start, 1), min(part.stop, target.scenario.model.layers + 1)))
-    again = recompute_of(_recomputed(node.get("recompute"), held, f"{path}.recompute"), target, notes)
-    return SketchStage(part, copies, again, node.get("sequence_parallel") is True)
+    again = recompute_of(recompute_said(node.get("recompute"), held, f"{path}.recompute"), target, notes)
+    cut = node.get("sequence_parallel", False)
+    if not isinstance(cut, bool):
+        raise SpecError(f"{path}.sequence_parallel", cut, "it is neither", "write true or false")
+    return SketchStage(part, copies, again, cut)
 
 
 def _copies(node: Node, target: Target, path: str) -> Copies:
@@ -230,58 +242,9 @@ def _copies(node: Node, target: Target, path: str) -> Copies:
     count = whole(node.get("count", 1), f"{path}.count")
     ranks = node.get("ranks") or []
     if not isinstance(ranks, list):
-        raise SpecError(f"{path}.ranks", ranks, "it is no list", _FIX)
+        raise SpecError(f"{path}.ranks", ranks, "it is no list", HINT)
     flat = [whole(r, f"{path}.ranks", 0) for each in ranks for r in (each if isinstance(each, list) else [each])]
     own = tuple(tuple(flat[start : start + tp]) for start in range(0, len(flat), tp))
     samples = whole(node.get("samples", 0), f"{path}.samples", 0)
     kind = kind_of(target, node.get("type"), f"{path}.type")
-    return Copies(kind, tp, count, samples, own, _shares(node.get("state_shares"), f"{path}.state_shares"))
-
-
-def _shares(found: object, path: str) -> tuple[float, ...]:
-    if found is None:
-        return ()
-    numbers = [each for each in found if type(each) in (int, float)] if isinstance(found, list) else []
-    if not isinstance(found, list) or len(numbers) != len(found):
-        raise SpecError(path, found, "it is no list of numbers", _FIX)
-    return tuple(map(float, numbers))
-
-
-def _recomputed(found: object, held: int, path: str) -> dict[str, int]:
-    if found in (None, "none", [], {}):
-        return {}
-    if found in ("full", "selective"):
-        return {str(found): held}
-    if isinstance(found, dict):
-        return {_SHORT.get(str(name).lower(), str(name)): whole(count, path) for name, count in found.items()}
-    if isinstance(found, list):
-        named: dict[str, int] = {}
-        for each in found:
-            words = re.fullmatch(r"(?:(\d+) )?(\w+)", str(each))
-            if not words:
-                raise SpecError(path, each, "it is no operator with a number before it", _FIX)
-            named[_SHORT.get(words[2].lower(), words[2])] = int(words[1] or 1)
-        return named
-    raise SpecError(path, found, "it is no operators and in how many layers", _FIX)
-
-
-def _two(value: object, path: str) -> tuple[int, int]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise SpecError(path, value, "it is no [from, to]", _FIX)
-    return whole(value[0], path, 0), whole(value[1], path, 0)
-
-
-def _node(found: object, path: str, keys: tuple[str, ...]) -> Node:
-    if not isinstance(found, dict):
-        raise SpecError(path, found, "it is no mapping", _FIX)
-    for key in found:
-        if key not in keys:
-            raise SpecError(f"{path}.{key}", found[key], "there is no such key", f"it has {', '.join(keys)}")
-    return found
-
-
-def _predicted_ps(plan: Node) -> int | None:
-    for key, unit in (("predicted_s", 1.0), ("planner_estimate_s", 1.0), ("predicted_ms", 1e-3)):
-        if found := predicted(plan.get(key), unit):
-            return found
-    return None
+    return Copies(kind, tp, count, samples, own, shares_of(node.get("state_shares"), f"{path}.state_shares"))

@@ -6,6 +6,7 @@ rank is a pipeline of its own. All ranks of the cluster are used, or ``--world-s
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import accumulate
 from typing import NoReturn
@@ -24,6 +25,7 @@ from xsim.interop.plans.target import (
     rounds,
     whole,
 )
+from xsim.interop.plans.texts import digits, shown
 from xsim.plan.sketch import Pipeline, Sketch, SketchStage
 from xsim.spec.cluster import rank_devices
 from xsim.spec.scenario import Scenario
@@ -36,9 +38,18 @@ _MODULES = {  # of --recompute-modules, for a layer without experts
     "layernorm": ("attention_norm", "mlp_norm"),
     "mlp": ("up", "activation", "down"),
 }
+_NEEDED = ("tensor-model-parallel-size", "pipeline-model-parallel-size")
+_VALUED = (
+    *_NEEDED,
+    *("world-size", "micro-batch-size", "global-batch-size", "num-layers", "decoder-first-pipeline-num-layers"),
+    *("decoder-last-pipeline-num-layers", "recompute-granularity", "recompute-modules", "recompute-method"),
+    "recompute-num-layers",
+)
+_FLAGS = ("sequence-parallel", "use-distributed-optimizer", "recompute-activations")
+MOST_NAMED = 8  # of the options that are ignored
 _REFUSED = {
-    "context-parallel-size": "context parallelism is not simulated yet",
-    "expert-model-parallel-size": "expert parallelism is not simulated yet",
+    "context-parallel-size": "context parallelism cannot be imported",
+    "expert-model-parallel-size": "expert parallelism cannot be imported",
     "num-layers-per-virtual-pipeline-stage": "virtual stages cannot be said in kinds and counts of devices",
     "num-virtual-stages-per-pipeline-rank": "virtual stages cannot be said in kinds and counts of devices",
     "pipeline-model-parallel-layout": "layers in a layout of their own are not read",
@@ -54,7 +65,8 @@ def megatron_plan(text: str, target: Target, path: str) -> Imported:
     words = arguments(text, path)
     for key, problem in _REFUSED.items():
         if words.get(key, ("1",)) not in (("1",), ()):
-            raise SpecError(f"{path}.{key}", " ".join(words[key]), problem, "leave it out")
+            raise SpecError(f"{path}.{key}", " ".join(words[key]), problem, "choose a plan without it")
+    notes = _checked(words, path)
     tp, pp = (_number(words, f"{name}-model-parallel-size", 1, path) for name in ("tensor", "pipeline"))
     ranks = _number(words, "world-size", target.scenario.cluster.ranks, path)
     check_ranks(ranks, target, f"{path}.world-size")
@@ -62,7 +74,6 @@ def megatron_plan(text: str, target: Target, path: str) -> Imported:
     if rest or not dp:
         problem = f"tensor {tp} x pipeline {pp} does not divide {ranks} ranks"
         raise SpecError(f"{path}.tensor-model-parallel-size", tp, problem, "choose the cluster that it is for")
-    notes: list[str] = []
     layers = _layers(words, pp, target, path, notes)
     again = [_recomputed(words, part, target, path, notes) for part in layers]
     micro_batch = _number(words, "micro-batch-size", target.micro_batch, path)
@@ -87,7 +98,27 @@ def _number(words: Arguments, key: str, usual: int, path: str) -> int:
     text = words[key][0] if len(words[key]) == 1 else ""
     if not text.isdecimal():
         raise SpecError(f"{path}.{key}", " ".join(words[key]), "it is no whole number", _FIX)
-    return whole(int(text), f"{path}.{key}")
+    return whole(digits(text, f"{path}.{key}"), f"{path}.{key}")
+
+
+def _checked(words: Arguments, path: str) -> list[str]:
+    """What is ignored, once every option that is read has a value if it takes one."""
+    if not any(key in words for key in _NEEDED):
+        problem = "it has no --tensor-model-parallel-size and no --pipeline-model-parallel-size"
+        raise SpecError(path, "", problem, _FIX)
+    for key in (*_VALUED, *_REFUSED):
+        if words.get(key) in ((), ("",)):
+            raise SpecError(f"{path}.{key}", "", "it has no value", "write one, or leave it out")
+    for key in _FLAGS:
+        value = words.get(key, ())
+        if value and re.match(r"\w|$", value[0]):  # and not a variable of a shell, or where its output goes
+            raise SpecError(f"{path}.{key}", " ".join(value), "it takes no value", "write it alone, or leave it out")
+    known = (*_VALUED, *_FLAGS, *_REFUSED)
+    ignored = [f"--{shown(key)}" for key in words if key not in known]
+    if not ignored:
+        return []
+    more = f" and {len(ignored) - MOST_NAMED} more" if len(ignored) > MOST_NAMED else ""
+    return [f"what is no part of a plan is ignored: {', '.join(ignored[:MOST_NAMED])}{more}"]
 
 
 def _layers(words: Arguments, pp: int, target: Target, path: str, notes: list[str]) -> tuple[range, ...]:

@@ -26,6 +26,7 @@ from xsim.interop.plans.target import (
     rounds,
     whole,
 )
+from xsim.interop.plans.texts import digits
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
 from xsim.spec.cluster import rank_devices
 
@@ -54,7 +55,7 @@ def metis_plan(text: str, target: Target, path: str) -> Imported:
     if len(found) != 1 + len(KEYS):
         raise SpecError(path, line[:80], f"a plan has {1 + len(KEYS)} columns", "name what Metis's search printed")
     said = re.search(r"--gbs\D+(\d+)", text)
-    values = dict(zip(KEYS, found[1:], strict=True)) | {"gbs": int(said[1]) if said else None}
+    values = dict(zip(KEYS, found[1:], strict=True)) | {"gbs": digits(said[1], f"{path}.gbs") if said else None}
     return metis_values(values, target, f"{path}[{target.which}]")
 
 

@@ -23,10 +23,12 @@ from xsim.interop.plans.target import (
     rounds,
     whole,
 )
+from xsim.interop.plans.texts import ordinal
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
 
 __all__ = ["sailor_plan"]
 
+FASTEST = 1e12  # iterations per second
 _FIX = "name a plan that Sailor's planner wrote"
 
 
@@ -52,9 +54,9 @@ def sailor_plan(text: str, target: Target, path: str) -> Imported:
 
 def _chosen(found: object, target: Target, path: str) -> dict[str, object]:
     if isinstance(found, list) and found:
-        if not target.which.isdecimal() or not 1 <= int(target.which) <= len(found):
-            raise SpecError("which", target.which, f"it lists {len(found)} plans", f"write 1 to {len(found)}")
-        found = found[int(target.which) - 1]
+        found = found[ordinal(target.which, len(found))]
+    else:
+        ordinal(target.which, 1)
     if not isinstance(found, dict):
         raise SpecError(path, found, "it is no plan", _FIX)
     return found
@@ -90,7 +92,7 @@ def _copies(group: object, target: Target, path: str) -> tuple[Copies, ...]:
         try:
             hosts, tp = copy
             names = {str(host[0]) for host in hosts}
-        except (TypeError, ValueError, IndexError):
+        except (TypeError, ValueError, LookupError):
             raise SpecError(f"{path}[{number}]", copy, "a copy is ([(device, ..., zone)], tp)", _FIX) from None
         if len(names) != 1:
             problem = "a copy that is cut over unlike devices cannot be said in kinds and counts"
@@ -105,4 +107,4 @@ def _predicted_ps(plan: dict[str, object]) -> int | None:
         if found := predicted(plan.get(key)):
             return found
     rate = plan.get("estimated_throughput")
-    return predicted(1 / rate) if isinstance(rate, int | float) and rate > 0 else None
+    return predicted(1 / rate) if isinstance(rate, int | float) and 0 < rate < FASTEST else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,10 +11,12 @@ from itertools import accumulate, groupby, pairwise
 from typing import Any, Literal
 
 from xsim.errors import SpecError
+from xsim.interop.plans.texts import from_json, shown
 from xsim.interop.profiles import device_name
 from xsim.plan.recompute import recomputable
 from xsim.plan.sketch import Copies, Sketch, check, merged
 from xsim.spec.cluster import rank_devices
+from xsim.spec.deployment import MOST_ACTIONS
 from xsim.spec.scenario import Scenario
 from xsim.units import PS_PER_S
 
@@ -74,8 +75,12 @@ def imported(sketch: Sketch, target: Target, notes: Sequence[str]) -> Imported:
     """The plan in its shortest form, checked against the target; its own samples are the batch.
 
     Raises:
-        SpecError: It is none of this model and cluster.
+        SpecError: It is none of this model and cluster, or a micro-batch has more samples than passes are simulated.
     """
+    for number, pipeline in enumerate(sketch.pipelines):
+        if pipeline.micro_batch > MOST_ACTIONS:
+            problem, fix = "no micro-batch is as large", f"write at most {MOST_ACTIONS}"
+            raise SpecError(f"plan.pipelines[{number}].micro_batch", pipeline.micro_batch, problem, fix)
     scenario = replace(target.scenario, batch=sketch.samples, deployment=None)
     check(sketch, scenario)
     return Imported(merged(sketch, scenario.model.layers), tuple(dict.fromkeys(notes)))
@@ -85,10 +90,12 @@ def parsed(text: str, path: str) -> object:
     """The JSON, or the value in Python's notation, in a text.
 
     Raises:
-        SpecError: It is neither.
+        SpecError: It is neither, or has a key twice.
     """
     try:
-        return json.loads(text)
+        return from_json(text, path)
+    except SpecError:
+        raise
     except (ValueError, RecursionError):
         pass
     try:
@@ -100,6 +107,8 @@ def parsed(text: str, path: str) -> object:
 
 def literal(text: str) -> Any:
     """The value in Python's notation in a text. Raises ValueError if it is none."""
+    if re.search(r"0[xXoObB]\w{100}", text):  # Python reads, and cannot print, such numbers of any length
+        raise ValueError
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         try:
@@ -147,7 +156,7 @@ def kind_of(target: Target, name: object, path: str) -> str:
     if len(near) == 1:
         return near[0]
     problem = f"the cluster has {', '.join(kinds)}" + (f", and it may be any of {', '.join(near)}" if near else "")
-    raise SpecError(path, foreign, problem, f"say which it is: devices={foreign}:{kinds[0]}")
+    raise SpecError(path, foreign, problem, f"say which it is: devices={shown(foreign)}:{kinds[0]}")
 
 
 def layers_between(
@@ -279,8 +288,9 @@ def recompute_of(asked: Mapping[str, int], target: Target, notes: list[str]) -> 
     known = recomputable(target.scenario)
     strange = [name for name in asked if name not in known]
     if strange:
+        named = ", ".join(map(shown, strange[:8]))
+        attention = target.scenario.attention
         notes.append(
-            f"layers of this scenario have no operator {', '.join(strange)} (attention={target.scenario.attention}): "
-            "that is not recomputed"
+            f"layers of this scenario have no operator {named} (attention={attention}): that is not recomputed"
         )
     return tuple((name, count) for name, count in asked.items() if name in known and count)
