@@ -191,8 +191,14 @@ def test_points_are_joined_as_hydra_would_compose_them(fixed: str, axes: str) ->
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["planner.tp=8"], "planner.tp = 8: planner=given has no option tp; planner=malleus and planner=uniform have it"),
-        (["+planner.tp=8"], "planner.tp = 8: planner=given has no option tp; planner=malleus and planner=uniform have it"),
+        (
+            ["planner.tp=8"],
+            "planner.tp = 8: planner=given has no option tp; planner=malleus and planner=uniform have it",
+        ),
+        (
+            ["+planner.tp=8"],
+            "planner.tp = 8: planner=given has no option tp; planner=malleus and planner=uniform have it",
+        ),
         (["reshard.knob=5"], "reshard.knob = 5: reshard=lcm has no option knob; it has max_concurrent_rings"),
         (["reshard=hetauto", "reshard.knob=5"], "reshard.knob = 5: reshard=hetauto has no option knob; it has none"),
         (["planner=uniform", "planner.ppp=8"], "planner=uniform has no option ppp; did you mean pp"),
