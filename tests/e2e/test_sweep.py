@@ -111,7 +111,15 @@ BY = {  # what else than strategies a grid compares
 }
 
 
-@pytest.mark.parametrize("grid", offered("grid"))
+def _of_plans(grid: str) -> bool:
+    return grid in OF_PLANS or grid.startswith("eth_")
+
+
+# Grids that compare plans, whose searches take long; tests/runners has a point of each.
+OF_PLANS = ("failures", "mismatch", "moe", "planners_nvidia")
+
+
+@pytest.mark.parametrize("grid", [each for each in offered("grid") if each in PART or not _of_plans(each)])
 def test_every_grid_ends_in_tables_and_a_figure(
     grid: str, out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

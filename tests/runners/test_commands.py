@@ -284,7 +284,7 @@ def test_help_is_quick_and_lists_groups(command: str, folder: Path) -> None:
     )
 
     words = " ".join(found.stdout.split())
-    for text in ("uniform: Equal stages", "planner.tp=0 planner.pp=1", "reshard.pieces=64", "deployment.zero=0"):
+    for text in ("uniform: Equal stages", "planner.tp=0 planner.cp=1", "reshard.pieces=64", "deployment.zero=0"):
         assert text in words
     assert f"reshard: {', '.join(names('reshard'))}" in words
     assert time.perf_counter() - started < 5, "it takes 0.2 s on an idle machine"

@@ -38,12 +38,30 @@ def test_memory_falls_as_the_mismatch_grows() -> None:
     assert {(scenario.cluster.ranks, scenario.batch, scenario.model.layers) for scenario in own} == {(64, 40, 40)}
 
 
-@pytest.mark.parametrize(("grid", "model"), [("planners_nvidia", "gpt3_350m"), ("mismatch", "gpt3_13b")])
-def test_a_point_runs(grid: str, model: str) -> None:
-    point = next(p for p in points(grid) if p.labels["planner"] == "malleus" and p.labels["model"] == model)
+@pytest.mark.parametrize(
+    ("grid", "planner", "model"),
+    [
+        ("planners_nvidia", "malleus", "gpt3_350m"),
+        ("mismatch", "malleus", "gpt3_13b"),
+        ("failures", "repair", "llama2_7b"),
+    ],
+)
+def test_a_point_runs(grid: str, planner: str, model: str) -> None:
+    point = next(p for p in points(grid) if p.labels["planner"] == planner and p.labels["model"] == model)
 
     outcome = simulate(point.config)
 
     assert (outcome["status"], outcome["reason"]) == ("ok", "")
     assert outcome["metrics"]["fits"]
-    assert float(outcome["metrics"]["predicted_s"]) > 0
+    assert planner == "repair" or float(outcome["metrics"]["predicted_s"]) > 0
+
+
+def test_a_mixture_of_the_grid_runs() -> None:
+    """Each of 24 ways to spread experts over tensor and expert ranks, of which the first is simulated."""
+    found = points("moe")
+
+    outcome = simulate(found[0].config)
+
+    assert len(found) == 24
+    assert (outcome["status"], outcome["reason"]) == ("ok", "")
+    assert float(outcome["metrics"]["experts_time_s"]) > 0

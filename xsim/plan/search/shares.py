@@ -12,7 +12,7 @@ def largest_remainder(total: int, weights: Sequence[int]) -> tuple[int, ...]:
     """``total`` in parts as near to proportion as whole numbers are; of equal remainders the first get the rest.
 
     >>> largest_remainder(10, (3, 3, 1))
-    (5, 4, 1)
+    (4, 4, 2)
     """
     exact = [Fraction(total * weight, sum(weights)) for weight in weights]
     parts = [int(each) for each in exact]
