@@ -16,6 +16,7 @@ from xsim.plan.compute.roofline import Roofline
 from xsim.plan.compute.scaled import Scaled
 from xsim.plan.operator import Exchange, Pass, Place, ShardedOperator, Work, placed
 from xsim.plan.operators import layer_operators
+from xsim.plan.profile import parse_table
 from xsim.spec.cluster import DeviceSpec
 from xsim.spec.codec import from_plain
 from xsim.spec.scenario import Scenario
@@ -66,6 +67,12 @@ def test_beyond_them_the_line_goes_on_and_is_doubted(rows: tuple[float, float], 
 
     assert time_us(profile, layer(16)["qkv"]) == pytest.approx(expected)
     assert "beyond" in profile.doubt(DEVICE, layer(16)["qkv"], "forward")
+
+
+def test_a_table_is_read_once() -> None:
+    text = table("h100_80,up,forward,1,1,,10")
+
+    assert parse_table(text) is parse_table(text)
 
 
 def test_a_row_of_its_length_goes_before_one_of_any() -> None:
