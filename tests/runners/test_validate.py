@@ -40,8 +40,8 @@ NO_WORSE = {
     "simumax_b200": 0.085,
     "dgxc_pretrain": 0.067,
     "bigscience_a100": 0.14,
-    "sailor_clariden": 0.564,
-    "sailor_mit": 0.206,
+    "sailor_clariden": 0.565,
+    "sailor_mit": 0.224,
     "amp_het_cluster": 0.199,
 }
 NO_WORSE_MEMORY = {"simumax_b200": 0.035}
