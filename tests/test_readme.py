@@ -74,6 +74,7 @@ def test_plans_are_shown(command: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "| pipeline " in done.stdout
     assert ("| term " in done.stdout) == ("simulate=false" not in command)
+    assert ("In closed form: " in done.stdout) == ("simulate=false" in command)
     assert len(list(tmp_path.glob("*/plan/*/figures/plan.png"))) == 1
 
 
@@ -135,7 +136,9 @@ def test_the_python_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
     exec(compile(code, "README.md", "exec"), {})
 
-    assert len(capsys.readouterr().out.split()) == 3
+    simulated, *parts, closed = map(float, capsys.readouterr().out.split())
+    assert len(parts) == 2
+    assert closed == pytest.approx(simulated, rel=0.03)
 
 
 def test_the_files_shown_are_accepted(tmp_path: Path) -> None:
