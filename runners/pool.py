@@ -116,7 +116,8 @@ def finished(points: Sequence[Point], limits: Limits, worker: type[Worker] = Wor
     left, in_vain = len(points), 0
     while left and not limits.brake.cause:
         in_vain += 1
-        with ray_session(limits.address, limits.workers, ship=limits.ship) as session, limits.brake.held():
+        started = ray_session(limits.address, limits.workers, limits.brake.stop, ship=limits.ship)
+        with started as session, limits.brake.held():
             pool = _Pool(limits, worker, session, waiting, min(session.workers, left))
             for done in pool.run(left):
                 if done is not None:

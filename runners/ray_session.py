@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -15,7 +16,7 @@ from typing import Any
 
 from runners import leftovers
 from runners.locks import lock
-from runners.stop import Beside
+from runners.stop import Beside, BrokenOff, Stop
 from xsim.errors import XsimError
 
 __all__ = ["PoolError", "Session", "first_line", "ray_session", "resource"]
@@ -71,20 +72,40 @@ class Session:
 
 
 @contextlib.contextmanager
-def ray_session(address: str, workers: int | None, *, ship: bool = False) -> Iterator[Session]:
+def ray_session(address: str, workers: int | None, stop: Stop, *, ship: bool = False) -> Iterator[Session]:
     """Ray, from its start to its end.
 
     Raises:
         PoolError: No Ray answers at ``address``.
+        BrokenOff: A signal came while it started, which takes seconds. It goes on until this process ends, which does
+            so without more ado then; whoever watches over its files sees to the rest.
     """
     os.environ.update(QUIET)
+    with _folder() as folder, _mode_kept(), contextlib.closing(Beside(stop)) as beside:
+        session = beside.starts(lambda: _started(address, workers, folder, ship=ship))
+        try:
+            yield session
+        finally:
+            beside.ends(_ended)
+
+
+def _ended() -> None:
     import ray
 
-    with _folder() as folder, _mode_kept(), contextlib.closing(Beside()) as beside:
-        try:
-            yield beside(lambda: _started(address, workers, folder, ship=ship), "Ray's start")
-        finally:
-            beside(ray.shutdown, "Ray's end")
+    ray.shutdown()
+
+
+@contextlib.contextmanager
+def _finally(finish: Callable[[], object]) -> Iterator[None]:
+    """``finish`` at the end, unless Ray's start was broken off."""
+    try:
+        yield
+    except BrokenOff:
+        raise
+    except BaseException:
+        finish()
+        raise
+    finish()
 
 
 @contextlib.contextmanager
@@ -95,14 +116,16 @@ def _mode_kept() -> Iterator[None]:
     about its actors any more, and would end them all.
     """
     before = os.environ.get(MODE)
-    try:
-        yield
-    finally:
+
+    def put_back() -> None:
         if os.environ.get(MODE) != before:
             os.environ.pop(MODE, None)
             if before is not None:
                 os.environ[MODE] = before
             _forget_token()
+
+    with _finally(put_back):
+        yield
 
 
 def _forget_token() -> None:
@@ -141,9 +164,18 @@ def _watched(folder: str) -> Iterator[None]:
     command = [sys.executable, "-I", "-S", leftovers.__file__, folder]
     watcher = subprocess.Popen(command, stdin=subprocess.PIPE, cwd="/", start_new_session=True)
     try:
-        yield
-    finally:
-        watcher.communicate()
+        with _finally(watcher.communicate):
+            yield
+    except BrokenOff as stopped:
+        atexit.register(_leave, stopped.code, watcher)
+        raise
+
+
+def _leave(code: int, _watcher: object) -> None:
+    """End this process before Ray, half started, would be told to end; then the watcher, unclosed so far, cleans up."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _started(address: str, workers: int | None, folder: str, *, ship: bool) -> Session:
