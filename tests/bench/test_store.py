@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -94,21 +93,17 @@ def test_the_report_mlflow_21841_2730(benchmark: Any, store: Store) -> None:
 PEAK = """
 import os, sys
 from pathlib import Path
-from tests.bench.test_store import ROWS, Store, peak, row
+from tests.bench.memory import peak_bytes
+from tests.bench.test_store import ROWS, Store, row
 os.fsync = lambda descriptor: None
 store = Store(Path(sys.argv[1]))
 store.known()
-before = peak()
+before = peak_bytes()
 for number in range(ROWS):
     store.write(row(number))
-half = peak()
-print(before, half, len(store.known()), peak())
+half = peak_bytes()
+print(before, half, len(store.known()), peak_bytes())
 """
-
-
-def peak() -> int:
-    """Bytes of this process at most, so far."""
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def test_memory_is_flat(benchmark: Any, tmp_path: Path) -> None:
