@@ -19,7 +19,7 @@ from runners.locks import lock
 from runners.stop import Beside, BrokenOff, Stop
 from xsim.errors import XsimError
 
-__all__ = ["PoolError", "Session", "first_line", "ray_session", "resource"]
+__all__ = ["PoolError", "Session", "StartError", "first_line", "ray_session", "resource"]
 
 OBJECT_STORE_BYTES = 100_000_000  # rows are small; Ray's default is a third of the machine's memory
 UNKNOWN_BYTES = 1 << 60  # of a host that has told Ray nothing of its memory: no limit
@@ -37,6 +37,10 @@ QUIET = {
 
 class PoolError(XsimError):
     """No simulation can run: workers do not start, or run another version of the simulator."""
+
+
+class StartError(PoolError):
+    """A Ray of our own did not start, perhaps since somebody killed a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ def ray_session(address: str, workers: int | None, stop: Stop, *, ship: bool = F
 
     Raises:
         PoolError: No Ray answers at ``address``.
+        StartError: One of our own does not start.
         BrokenOff: A signal came while it started, which takes seconds. It goes on until this process ends, which does
             so without more ado then; whoever watches over its files sees to the rest.
     """
@@ -196,16 +201,20 @@ def _started(address: str, workers: int | None, folder: str, *, ship: bool) -> S
 def _start_local(count: int, folder: str) -> None:
     import ray
 
-    ray.init(
-        "local",  # without an address Ray would join whatever cluster it finds, even a dead one
-        num_cpus=count,
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        _node_ip_address="127.0.0.1",
-        _temp_dir=folder,
-    )
+    try:
+        ray.init(
+            "local",  # without an address Ray would join whatever cluster it finds, even a dead one
+            num_cpus=count,
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE_BYTES,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            _node_ip_address="127.0.0.1",
+            _temp_dir=folder,
+        )
+    except Exception as error:  # Ray has no class for it: RuntimeError, TimeoutError, some of its own
+        ray.shutdown()
+        raise StartError(f"Ray does not start: {first_line(error)}") from None
 
 
 def _join(address: str, *, ship: bool) -> None:
