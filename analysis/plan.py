@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from analysis.command import Parser, exits
+from analysis.screen import counted
 from xsim.errors import SpecError
 from xsim.units import PS_PER_S
 
@@ -115,8 +116,8 @@ def _draw_box(axes: Axes, row: Row, lane: int, top: float, height: float, colour
         edgecolor="black",
         linewidth=0.8,
     )
-    many = "devices" if row["tp"] * row["copies"] > 1 else "device"
-    text = f"TP{row['tp']} DP{row['copies']}, {row['tp'] * row['copies']} {many}"
+    cut = "".join(f" {name.upper()}{row[name]}" for name in ("cp", "ep") if row[name] > 1)
+    text = f"TP{row['tp']}{cut} DP{row['copies']}, {counted(row['tp'] * row['cp'] * row['copies'], 'device')}"
     text = "\n".join([text, *filter(None, row["recompute"].split(", "))])
     axes.text(
         row["first_layer"] + width / 2,

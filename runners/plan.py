@@ -6,8 +6,8 @@ python -m runners.plan cluster=eth_b2_b4 model=gpt3_13b from=costs.txt format=me
 python -m runners.plan deployment=fig4_7b memory=report
 
 Its stages are printed with their devices and how full they are; then what its planner predicts beside what it takes,
-and where the two part. OUT/plan/NAME gets the deployment (deployment/NAME.yaml: -cd OUT/plan/NAME deployment=NAME), the
-plan as JSON, as arguments of Megatron-LM if it can be said so, tables, and a picture.
+and where the two part. OUT/plan/NAME, the name being CLUSTER_MODEL_PLAN, gets the deployment (the line of that name is
+the command that runs it), the plan as JSON, as arguments of Megatron-LM if it can be said so, tables, and a picture.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from analysis.command import CONFIG_ERROR, exits, tell
 from runners.cli import read_command
+from runners.options import PRESETS
 from xsim.errors import SpecError, XsimError
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def main(argv: Sequence[str]) -> int:
         from runners.plan_report import compare
 
         compare(experiment, result, found.parts, _priced(experiment, found.sketch))
-    write_plan(single.settings.out / "plan", experiment.scenario, planned, found, result)
+    again = _without_plan(words, single.points[0].labels)
+    write_plan(single.settings.out / "plan", experiment.scenario, planned, found, result, again)
     if result is None and not planned.memory.fits and experiment.memory == "enforce":
         tell("error: it does not fit; memory=report simulates it all the same")
         return CONFIG_ERROR
@@ -105,6 +107,14 @@ def _implied(own: Mapping[str, str], words: Sequence[str]) -> list[str]:
         if _says(words, key):
             raise SpecError(key, "", "the plan comes from a file", f"leave out {key}, or from=")
     return ["~deployment", *([] if _says(words, "batch") else ["batch=1"])]
+
+
+def _without_plan(words: Sequence[str], labels: Mapping[str, str | None]) -> list[str]:
+    """The words of an experiment that say nothing of its plan, with its cluster and model in any case."""
+    said = [word for word in words if not re.match(r"[~+]*(deployment|planner|batch)([.=]|$)", word)]
+    usual = [f"{key}={labels[key]}" for key in ("cluster", "model") if not _says(words, key)]
+    given = ["planner=given"] if any(_says(words, key) for key in PRESETS) else []
+    return [*usual, *said, *given]
 
 
 def _searches(words: Sequence[str]) -> bool:
@@ -149,6 +159,7 @@ def _worked_out(experiment: Experiment, *, simulate: bool) -> tuple[Planned, Res
     from runners.watch import watching
     from xsim.experiment import planned, run
     from xsim.families import build
+    from xsim.plan.sketch import sketch_of
 
     times: list[float] = []
 
@@ -160,7 +171,7 @@ def _worked_out(experiment: Experiment, *, simulate: bool) -> tuple[Planned, Res
         warm(experiment.network)
     with watching(experiment.network, experiment.iterations) as network:
         found = planned(experiment, noted, network.progress)
-        _check_shown(experiment, found)
+        sketch_of(found.deployment, experiment.scenario)  # refuses what cannot be shown before it is simulated
         network.begins(0)
         result = None
         if simulate and (found.memory.fits or experiment.memory == "report"):
@@ -168,20 +179,6 @@ def _worked_out(experiment: Experiment, *, simulate: bool) -> tuple[Planned, Res
             given = build("planner", {"name": "given"})
             result = run(replace(experiment, scenario=scenario, planner=given, network=network), network.begins)
     return found, result, times[1] - times[0]
-
-
-def _check_shown(experiment: Experiment, planned: Planned) -> None:
-    """Refuse what a planner found and kinds and counts cannot say, before it is simulated."""
-    from xsim.plan.sketch import sketch_of
-
-    try:
-        sketch_of(planned.deployment, experiment.scenario)
-    except SpecError as error:
-        key = error.field.rpartition(".")[2]
-        if key not in ("ep", "cp"):
-            raise
-        fix = "simulate it with python -m runners.run"
-        raise SpecError(key, error.value, "plans cut over contexts or experts cannot be shown", fix) from None
 
 
 def _shown(experiment: Experiment, planned: Planned, took: str) -> Outlined:

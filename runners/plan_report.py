@@ -20,6 +20,7 @@ from xsim.waits import CAUSES
 
 __all__ = ["compare", "print_parts"]
 
+DEGREES = ("tp", "cp", "ep")
 BAR = 10  # cells of a memory bar
 PIECES: Mapping[str, str] = {
     "compute": "computing",
@@ -31,7 +32,7 @@ PIECES: Mapping[str, str] = {
 
 def print_parts(found: Sequence[Part]) -> None:
     """A line per stage, and how full its devices are."""
-    columns = ["pipeline", "stage", "layers", "devices", "tp", "copies", "samples", "memory", "ranks", "recompute"]
+    columns = ["pipeline", "stage", "layers", "devices", *DEGREES, "copies", "samples", "memory", "ranks", "recompute"]
     rows = []
     for part in found:
         equal = f" (of {len(part.replicas)} equal)" if len(part.replicas) > 1 else ""
@@ -42,8 +43,10 @@ def print_parts(found: Sequence[Part]) -> None:
                 f"{part.pipeline}{equal}",
                 str(part.stage),
                 f"{part.layers.start}..{part.layers.stop - 1}",
-                f"{part.tp * part.count} x {part.device}",
+                f"{part.tp * part.cp * part.count} x {part.device}",
                 str(part.tp),
+                str(part.cp),
+                str(part.ep),
                 str(part.count),
                 str(part.samples),
                 f"{bar:.<{BAR}} {filled:4.0%} of {scaled(part.has_bytes, 'B')}",
@@ -51,9 +54,14 @@ def print_parts(found: Sequence[Part]) -> None:
                 part.recompute,
             ]
         )
-    if not any(part.recompute for part in found):
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
-    print_table(columns, rows, numbers=["stage", "tp", "copies", "samples"])
+    plain = {"cp": all(p.cp == 1 for p in found), "ep": all(p.ep == 1 for p in found)}
+    plain["recompute"] = not any(part.recompute for part in found)
+    shown = [number for number, name in enumerate(columns) if not plain.get(name, False)]
+    print_table(
+        [columns[number] for number in shown],
+        [[row[number] for number in shown] for row in rows],
+        numbers=["stage", *DEGREES, "copies", "samples"],
+    )
     for (number, count, micro_batch, micro_batches), _ in groupby(found, key=_load):
         which = f"pipeline {number}" if count == 1 else f"each of the {count} pipelines {number}"
         trained = f"{counted(micro_batches, 'micro-batch')[:-1]}es" if micro_batches > 1 else "1 micro-batch"

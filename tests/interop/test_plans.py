@@ -256,6 +256,30 @@ def test_megatron_puts_stages_farthest_apart() -> None:
         megatron_words(uneven, target().scenario)
 
 
+def test_megatron_cuts_contexts_and_experts() -> None:
+    """Contexts lie inside a data-parallel rank; those that share out experts are one pipeline."""
+    scenario = target().scenario
+    mixture = replace(
+        scenario, model=replace(scenario.model, experts=4, experts_per_token=2, bias=False), attention="flash"
+    )
+    text = MEGATRON.replace("--seq", "--context-parallel-size 2 --expert-model-parallel-size 2 --seq")
+
+    found = megatron_plan(text, replace(target(), scenario=mixture), "args")
+
+    deployment = place(found.sketch, replace(mixture, batch=64))
+    assert [(g.ranks, g.cp, g.samples) for g in deployment.replicas[0].stages[0].groups] == [
+        ((0, 1, 2, 3), 2, 2),
+        ((4, 5, 6, 7), 2, 2),
+    ]
+    assert [stage.ep for stage in deployment.replicas[0].stages] == [2, 2]
+    assert deployment.replicas[0].micro_batches == 16
+    words = " ".join(megatron_words(found.sketch, mixture))
+    assert " --context-parallel-size 2 --expert-model-parallel-size 2 " in words
+    assert megatron_plan(words, replace(target(), scenario=mixture), "args").sketch == found.sketch
+    with pytest.raises(SpecError, match=r"^args.expert-model-parallel-size = 4: it does not divide the 2 data-"):
+        megatron_plan(text.replace("expert-model-parallel-size 2", "expert-model-parallel-size 4"), target(), "args")
+
+
 def _turned(stages: tuple[SketchStage, ...]) -> tuple[SketchStage, ...]:
     """The layers of each on the devices of the other."""
     first, second = stages
@@ -401,8 +425,8 @@ def test_a_changed_file_is_read_or_refused(reader: str, changes: list[tuple[int,
         (
             "megatron",
             "--sequence",
-            "--context-parallel-size 2 --s",
-            "f.context-parallel-size = '2': context parallelism ",
+            "--context-parallel-size 3 --s",
+            "f.tensor-model-parallel-size = 2: tensor 2 x context 3 x pipeline 2 does not",
         ),
         (
             "json",

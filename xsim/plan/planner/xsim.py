@@ -20,7 +20,7 @@ from xsim.plan.search.shortage import nothing_fits, nothing_holds
 from xsim.plan.search.survivors import check_lost, place_without
 from xsim.plan.search.tables import tables
 from xsim.plan.search.worth import Objective, Worth, front, worth
-from xsim.plan.sketch import sketch_of
+from xsim.plan.sketch import check_uncut, sketch_of
 from xsim.spec.checks import at_least
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
@@ -138,6 +138,8 @@ class Xsim:
         if gone:
             problem = f"the deployment uses rank {gone[0]}, which is lost"
             raise SpecError("planner.warm_start", True, problem, "write false, or choose planner=repair")
+        for number in range(len(given.replicas)):
+            check_uncut(given, number)
         sketch = sketch_of(given, scenario)
         if fits(sketch, hunt.tables):
             hunt.price(sketch)
