@@ -51,7 +51,6 @@ def main(argv: Sequence[str]) -> int:
     about = [__doc__ or "", "keys of this command:", *(f"  {key}: {text}" for key, text in KEYS.items())]
     command = read_command([*words, *_implied(own, words)], "\n".join(about))
     from runners.inputs import read
-    from runners.plan_written import write_plan
     from runners.points import composed, plan_single
 
     if command.show:
@@ -69,6 +68,8 @@ def main(argv: Sequence[str]) -> int:
         from runners.plan_report import compare
 
         compare(experiment, result, found.parts, _priced(experiment, found.sketch))
+    from runners.plan_written import write_plan
+
     again = _without_plan(words, single.points[0].labels)
     write_plan(single.settings.out / "plan", experiment.scenario, planned, found, result, again)
     if result is None and not planned.memory.fits and experiment.memory == "enforce":
@@ -93,6 +94,8 @@ def _split(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
             own[key] = value
     if own.get("simulate", "true") not in ("true", "false"):
         raise SpecError("simulate", own["simulate"], "it is neither", "write true or false")
+    if "from" in own and not Path(own["from"]).expanduser().is_file():
+        raise SpecError("from", own["from"], "there is no such file", "write the path of one")
     for key in ("format", "which", "devices", "micro_batch"):
         if key in own and "from" not in own:
             raise SpecError(key, own[key], "it says something of a file, and there is none", "write from=FILE")
@@ -155,7 +158,7 @@ def _devices(text: str) -> dict[str, str]:
 
 def _worked_out(experiment: Experiment, *, simulate: bool) -> tuple[Planned, Result | None, float]:
     """The plan, what it takes if it is simulated, and the seconds of the search."""
-    from runners.warm import warm
+    from runners.warm import Warming
     from runners.watch import watching
     from xsim.experiment import planned, run
     from xsim.families import build
@@ -164,13 +167,12 @@ def _worked_out(experiment: Experiment, *, simulate: bool) -> tuple[Planned, Res
     times: list[float] = []
 
     def noted(begins: bool) -> None:
-        times.append(time.perf_counter())
+        times.append(time.perf_counter() - warmed.took_s)
         network.plans(begins)
 
-    if simulate:
-        warm(experiment.network)
-    with watching(experiment.network, experiment.iterations) as network:
-        found = planned(experiment, noted, network.progress)
+    warmed = Warming(experiment.network)
+    with watching(warmed, experiment.iterations) as network:
+        found = planned(replace(experiment, network=warmed), noted, network.progress)
         sketch_of(found.deployment, experiment.scenario)  # refuses what cannot be shown before it is simulated
         network.begins(0)
         result = None
@@ -204,6 +206,9 @@ def _priced(experiment: Experiment, sketch: Sketch) -> Priced | None:
     from xsim.plan.search.tables import tables
 
     cut = any(stage.sequence_parallel for each in sketch.pipelines for stage in each.stages)
+    if sketch.zero:
+        tell(f"note: with zero: {sketch.zero} it has no closed form here")
+        return None
     try:
         return price(sketch, tables(experiment.scenario, site_of(experiment), sequence_parallel=cut))
     except XsimError as error:

@@ -221,7 +221,10 @@ def _site(experiment: Experiment, progress: Callable[[int, int, str], None]) -> 
 def _planned(experiment: Experiment, site: _Site, plans: Callable[[bool], None]) -> Planned:
     scenario = experiment.scenario
     plans(True)
-    plan = experiment.planner.plan(scenario, site)
+    try:
+        plan = experiment.planner.plan(scenario, site)
+    except SpecError as error:
+        raise _of_batch(error, scenario.batch) from None
     plans(False)
     deployment = check_deployment(plan, scenario)
     try:
@@ -276,6 +279,13 @@ def _seed(seed: int, iteration: int) -> int:
     if not iteration:
         return seed
     return int.from_bytes(hashlib.sha256(f"{seed} {iteration}".encode()).digest()[:6])
+
+
+def _of_batch(error: SpecError, batch: int) -> SpecError:
+    """What is wrong with micro-batches that nobody wrote, by the batch that was asked for."""
+    if not error.field.startswith("replicas["):
+        return error
+    return SpecError("batch", batch, error.problem, "lower it, or ask for larger micro-batches")
 
 
 def _of_planner(error: SpecError, planner: Planner) -> SpecError:

@@ -251,6 +251,16 @@ def test_memory_beyond_counting_is_refused(capsys: pytest.CaptureFixture[str]) -
         (["from=odd.txt", "micro_batch=0"], "error: micro_batch = '0': it is no number of samples; write 1 or more"),
         (["simulate=no"], "error: simulate = 'no': it is neither; write true or false"),
         (["planner=uniform"], "error: batch = None: no deployment says how many samples to train; write batch=64, say"),
+        (
+            ["cluster=h100x4_a100x4", "planner=malleus", "batch=10000000", "network=analytic", "memory=report"],
+            "error: batch = 10000000: that makes more than 10000000 forward and backward passes to simulate; lower it",
+        ),
+        (["planner=metis", "batch=1000000000"], "error: batch = 1000000000: it must be 10000000 or less; write 100"),
+        (
+            ["planner=uniform", "model=mixtral_8x7b", "model.experts=1000000", "batch=8"],
+            "error: model.experts = 1000000: it must be 10000 or less; write 10000 or less",
+        ),
+        (["model.layers=100000"], "error: model.layers = 100000: it must be 1000 or less; write 1000 or less"),
         (["dry_run=true"], "error: dry_run = True: a plan is always shown; write simulate=false"),
         (
             [
