@@ -44,7 +44,12 @@ print(*sorted(compiled() - before), len(before) > 3)
 def test_a_network_is_warm_when_it_is_opened_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is refused before anything is simulated does not wait for compilers."""
     warmed: list[object] = []
-    monkeypatch.setattr("runners.warm.warm", lambda backend: warmed.append(backend) or 2.5)
+
+    def warm(backend: object) -> float:
+        warmed.append(backend)
+        return 2.5
+
+    monkeypatch.setattr("runners.warm.warm", warm)
     asked = read_command(["planner=uniform", "planner.tp=1", "planner.pp=5", "batch=8", "network=analytic"], "")
     config = plan_single(asked).points[0].config
 

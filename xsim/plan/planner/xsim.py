@@ -232,6 +232,8 @@ class Xsim:
         """What the search says of a plan by its price: how far it is from the bound, and whether it was cut short."""
         if hunt.truncated:
             return lambda _: "xsim, cut short by its budget"
+        if self.objective == "pareto":
+            return lambda _: "xsim, one of the Pareto set by price"
         if self.objective != "time" or hunt.best is None:
             return lambda _: f"xsim by {self.objective}"
         best_ps = hunt.best.time_ps
