@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 from analysis.titles import row_title
+from analysis.version import CONFIG
 from runners.mlflow_database import build, is_usable, put_aside
 from runners.options import LABELS
 from runners.settings import sqlite_file
@@ -42,7 +43,7 @@ __all__ = [
     "writes",
 ]
 
-CONFIG = "config.json"  # the artifact of a run
+ARTIFACT = "config.json"  # the artifact of a run
 TAG_LIMIT = 5000  # MLflow cuts longer tags silently
 PARAM_LIMIT = 250  # of a text that is to be compared with others in a column
 PART = "xsim.part."  # begins a tag of a parent run: how that part of the sweep ended
@@ -77,7 +78,7 @@ def open_client(uri: str) -> MlflowClient:
         if database.exists() and not is_usable(database):
             put_aside(database)
         if not database.exists():
-            for config in _artifacts(database).glob(f"*/*/artifacts/{CONFIG}"):  # runs of one that was deleted
+            for config in _artifacts(database).glob(f"*/*/artifacts/{ARTIFACT}"):  # runs of one that was deleted
                 shutil.rmtree(config.parents[1])
             build(database)
         with contextlib.closing(sqlite3.connect(database)) as connection:
@@ -207,7 +208,7 @@ def log_run(client: MlflowClient, experiment: str, parent: str, row: Row, folder
         if row[name] not in (None, "")
     ]
     client.log_batch(run_id, metrics=metrics, params=params)
-    _keep(client, run, json.dumps(json.loads(str(row["config_json"])), indent=1))
+    _keep(client, run, json.dumps(json.loads(str(row[CONFIG])), indent=1))
     client.set_terminated(run_id, "FINISHED" if row["status"] in ANSWERS else "FAILED", end_time=now_ms)
 
 
@@ -243,9 +244,9 @@ def _keep(client: MlflowClient, run: Run, config: str) -> None:
     if place.scheme == "file":
         folder = Path(unquote(place.path))
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / CONFIG).write_text(config)
+        (folder / ARTIFACT).write_text(config)
     else:
-        client.log_text(run.info.run_id, config, CONFIG)
+        client.log_text(run.info.run_id, config, ARTIFACT)
 
 
 def _artifacts(database: Path) -> Path:
