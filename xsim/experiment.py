@@ -34,12 +34,13 @@ from xsim.plan.contracts import (
     Schedule,
     unheard,
 )
-from xsim.plan.lower import Lowered, lower, lower_comm
+from xsim.plan.lower import Lowered, lower
 from xsim.plan.memory import Verdict, deployment_memory
 from xsim.plan.noted import Noted, Taken, Timed
 from xsim.plan.recompute import check_recompute
 from xsim.plan.stalls import loading, stalled
 from xsim.plan.walk import walk
+from xsim.plan.wires import lower_comm
 from xsim.plan.workload import Workload
 from xsim.sim.contracts import Background, Fault, Network, NetworkBackend, NetworkStats
 from xsim.sim.executor import execute
