@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from runners.plan_tables import Outlined
     from xsim.experiment import Experiment, Planned, Result
     from xsim.plan.search.price import Priced
-    from xsim.plan.sketch import Sketch
 
 __all__ = ["main"]
 
@@ -40,7 +39,7 @@ KEYS: Mapping[str, str] = {
     "which": "of several plans in the file: its number from 1, or its name (1)",
     "devices": "what kind of the cluster a name in the file is, if that does not show: T4:t4,A100:a100_80",
     "micro_batch": "samples of a micro-batch, if the file does not say it (1)",
-    "simulate": "false: show and write the plan alone (true)",
+    "simulate": "false: show the plan with its closed form, and write it (true)",
 }
 
 
@@ -51,6 +50,7 @@ def main(argv: Sequence[str]) -> int:
     about = [__doc__ or "", "keys of this command:", *(f"  {key}: {text}" for key, text in KEYS.items())]
     command = read_command([*words, *_implied(own, words)], "\n".join(about))
     from runners.inputs import read
+    from runners.plan_report import compare, print_priced
     from runners.points import composed, plan_single
 
     if command.show:
@@ -64,10 +64,11 @@ def main(argv: Sequence[str]) -> int:
         experiment = _with_file(experiment, own, batch=experiment.scenario.batch if _says(words, "batch") else None)
     planned, result, search_s = _worked_out(experiment, simulate=own.get("simulate", "true") == "true")
     found = _shown(experiment, planned, f", found in {search_s:.3g} s" if _searches(words) else "")
+    priced = _priced(experiment, planned)
     if result is not None:
-        from runners.plan_report import compare
-
-        compare(experiment, result, found.parts, _priced(experiment, found.sketch))
+        compare(experiment, result, found.parts, priced)
+    elif priced is not None:
+        print_priced(priced)
     from runners.plan_written import write_plan
 
     again = _without_plan(words, single.points[0].labels)
@@ -199,18 +200,12 @@ def _shown(experiment: Experiment, planned: Planned, took: str) -> Outlined:
     return found
 
 
-def _priced(experiment: Experiment, sketch: Sketch) -> Priced | None:
+def _priced(experiment: Experiment, planned: Planned) -> Priced | None:
     """The plan in closed form, with the same models; None, and why, if they do not offer it."""
-    from xsim.experiment import site_of
-    from xsim.plan.search.price import price
-    from xsim.plan.search.tables import tables
+    from xsim.closed_form import ClosedForm
 
-    cut = any(stage.sequence_parallel for each in sketch.pipelines for stage in each.stages)
-    if sketch.zero:
-        tell(f"note: with zero: {sketch.zero} it has no closed form here")
-        return None
     try:
-        return price(sketch, tables(experiment.scenario, site_of(experiment), sequence_parallel=cut))
+        return ClosedForm(experiment).price(planned.deployment)
     except XsimError as error:
         tell(f"note: it has no closed form here: {error}")
         return None

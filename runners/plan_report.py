@@ -18,7 +18,7 @@ from xsim.tables import ranges
 from xsim.units import PS_PER_S
 from xsim.waits import CAUSES
 
-__all__ = ["compare", "print_parts"]
+__all__ = ["compare", "print_parts", "print_priced"]
 
 DEGREES = ("tp", "cp", "ep")
 BAR = 10  # cells of a memory bar
@@ -90,6 +90,16 @@ def compare(experiment: Experiment, result: Result, found: Sequence[Part], price
         _print_terms(result, found, priced, seconds)
     _print_causes(result, found, seconds)
     _print_pieces(experiment, result, seconds)
+
+
+def print_priced(priced: Priced) -> None:
+    """The closed form alone, of a plan that is not simulated."""
+    seconds = _Seconds(priced.iteration_ps)
+    end = max(end for _, _, end in priced.pipelines)
+    print(
+        f"In closed form: {seconds(priced.iteration_ps)} s an iteration: {seconds(end)} s the longest pipeline, "
+        f"{seconds(priced.sync_ps)} s its gradient sync, {seconds(priced.update_ps)} s the update"
+    )
 
 
 @dataclass(frozen=True, slots=True)

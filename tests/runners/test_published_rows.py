@@ -109,6 +109,9 @@ def test_times_that_a_source_has_measured_count_where_they_are(tmp_path: Path) -
     folder.mkdir(parents=True)
     assert compute(row) == ("profile", str(folder), "inside")
     assert compute(other) == (None, None, None)
+    carried = tmp_path / "planner_data" / "sailor" / "GPT-Neo-2.7"
+    carried.mkdir()
+    assert compute(other) == ("scaled", str(carried), "inside")
 
 
 def test_buckets_are_those_that_megatron_chooses() -> None:

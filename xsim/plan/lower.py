@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise, product
 
+from xsim.errors import SpecError
 from xsim.plan.bodies import Bodies
 from xsim.plan.bound import Bounds
 from xsim.plan.boundary import Side, boundary_layouts
@@ -73,6 +74,9 @@ def lower(
         PlanError: The judge has found one wrong.
     """
     places = tuple(_places(plan, schedule.order))
+    if plan.rendezvous and any(len(place.spec.layers) > 1 for place in places):
+        problem = "stages with several parts of the layers would wait for each other in a circle"
+        raise SpecError("deployment.rendezvous", True, problem, "give each stage one part, or leave it out")
     wires, sums = (
         Wires(scenario, reshard, collective, at, verify, Bounds(at.fabric, at.element_bytes))
         for at in (site, gradient_site or site)
@@ -88,6 +92,7 @@ def lower(
         syncs=syncs,
         serial_sync=plan.serial_sync,
         blocking_sends=plan.blocking_sends,
+        rendezvous=plan.rendezvous,
     )
     return Lowered(workload, bodies, programs)
 

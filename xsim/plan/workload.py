@@ -250,6 +250,8 @@ class Workload:
         serial_sync: A program takes part in its syncs one after the other, in order of their number; else in each as
             soon as its gradients are complete. Fetches, for which it stands still, are not among them.
         blocking_sends: A program that has sent something goes on when it has arrived; else at once.
+        rendezvous: Moves begin when both sides have come to them, and both wait for their end, in the order of
+            ``xsim.sim.exchanges``.
     """
 
     programs: tuple[Program, ...]
@@ -257,3 +259,4 @@ class Workload:
     syncs: tuple[Sync, ...]
     serial_sync: bool = False
     blocking_sends: bool = False
+    rendezvous: bool = False
