@@ -49,7 +49,11 @@ class Cephalo:
             problem = f"it does not divide the batch of {scenario.batch}"
             raise SpecError("planner.steps", self.steps, problem, "choose a divisor, or 0")
         counts = (self.steps,) if self.steps else divisors(scenario.batch)
-        for deployment in filter(None, (search.deployment(count, shortage) for count in counts)):
+        for number, count in enumerate(counts):
+            site.progress(number, len(counts), "numbers of steps")
+            deployment = search.deployment(count, shortage)
+            if deployment is None:
+                continue
             verdict = deployment_memory(scenario, deployment, site.schedule.order)
             if verdict.fits:
                 return deployment
