@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from analysis.titles import row_title
+from analysis.version import CONFIG
 from runners.options import LABELS
 from xsim.metrics import COLUMNS
 
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
     from runners.store import Row
 
-__all__ = ["CONFIG", "is_of", "log_run"]
+__all__ = ["ARTIFACT", "is_of", "log_run"]
 
-CONFIG = "config.json"  # the artifact of a run
+ARTIFACT = "config.json"  # the artifact of a run
 TAG_LIMIT = 5000  # MLflow cuts longer tags silently
 TEXT_LIMIT = 250  # of a name, and of a text that is to be compared with others in a column
 ANSWERS = ("ok", "does_not_fit", "invalid")  # the other states are failures
@@ -90,7 +91,7 @@ def _content(row: Row, tags: Mapping[str, str]) -> _Content:
             name: _short(str(row[name])) for name in (*LABELS, "seed", "batch", "point") if row[name] not in (None, "")
         },
         metrics={name: float(value) for name, value in numbers.items() if math.isfinite(value)},
-        config=json.dumps(json.loads(str(row["config_json"])), indent=1),
+        config=json.dumps(json.loads(str(row[CONFIG])), indent=1),
     )
 
 
@@ -118,7 +119,7 @@ def _insert(client: MlflowClient, store: Any, experiment: str, content: _Content
             if rows:
                 session.execute(insert(table), rows)
     if not kept:
-        client.log_text(run, content.config, CONFIG)
+        client.log_text(run, content.config, ARTIFACT)
 
 
 def _tables(models: Any, run: str, content: _Content, **more: object) -> Iterator[tuple[Any, list[dict[str, object]]]]:
@@ -146,7 +147,7 @@ def _request(client: MlflowClient, experiment: str, content: _Content) -> None:
     params = [Param(name, value) for name, value in content.params.items()]
     client.log_batch(run.info.run_id, metrics=metrics, params=params)
     if not _keep(run.info.artifact_uri, content.config):
-        client.log_text(run.info.run_id, content.config, CONFIG)
+        client.log_text(run.info.run_id, content.config, ARTIFACT)
     client.set_terminated(run.info.run_id, content.status, end_time=content.ended_ms)
 
 
@@ -157,5 +158,5 @@ def _keep(uri: str, config: str) -> bool:
         return False
     folder = Path(unquote(place.path))
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / CONFIG).write_text(config)
+    (folder / ARTIFACT).write_text(config)
     return True

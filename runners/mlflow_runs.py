@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runners.mlflow_database import build, is_usable, put_aside
-from runners.mlflow_row import CONFIG
+from runners.mlflow_row import ARTIFACT
 from runners.settings import sqlite_file
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def open_client(uri: str) -> MlflowClient:
         if database.exists() and not is_usable(database):
             put_aside(database)
         if not database.exists():
-            for config in _artifacts(database).glob(f"*/*/artifacts/{CONFIG}"):  # runs of one that was deleted
+            for config in _artifacts(database).glob(f"*/*/artifacts/{ARTIFACT}"):  # runs of one that was deleted
                 shutil.rmtree(config.parents[1])
             build(database)
         with contextlib.closing(sqlite3.connect(database)) as connection:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from xsim.errors import SpecError
 from xsim.spec.checks import at_least
 
-__all__ = ["DeploymentPlan", "DeviceGroup", "Recompute", "Replica", "Stage", "joined", "with_ends"]
+__all__ = ["MOST_ACTIONS", "DeploymentPlan", "DeviceGroup", "Recompute", "Replica", "Stage", "joined", "with_ends"]
 
 MOST_ACTIONS = 10_000_000
 LARGEST_SHARE = 1e6

@@ -11,7 +11,7 @@ from xsim.plan.search.batches import Running, soonest
 from xsim.plan.search.price import price
 from xsim.plan.search.survivors import check_lost
 from xsim.plan.search.tables import tables
-from xsim.plan.sketch import pipeline_of, sketch_of
+from xsim.plan.sketch import check_uncut, pipeline_of, sketch_of
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.scenario import Scenario, check_deployment
 
@@ -51,7 +51,8 @@ class Repair:
             return given
         for number, replica in enumerate(given.replicas):
             if self.how == "shrink" or not self._hit(replica.stages):
-                pipeline_of(given, number, scenario)  # refuses what has no price, by the paths of the deployment
+                check_uncut(given, number)  # what has no price is refused by the paths of the deployment
+                pipeline_of(given, number, scenario)
         left = self._shrunk(given) if self.how == "shrink" else self._dropped(given)
         return self._dealt(left, scenario, site)
 

@@ -20,8 +20,8 @@ from xsim.plan.search.shortage import nothing_fits, nothing_holds
 from xsim.plan.search.survivors import check_lost, place_without
 from xsim.plan.search.tables import tables
 from xsim.plan.search.worth import Objective, Worth, front, worth
-from xsim.plan.sketch import sketch_of
-from xsim.spec.checks import at_least
+from xsim.plan.sketch import check_uncut, sketch_of
+from xsim.spec.checks import MOST_TRIES, at_least, at_most
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
@@ -80,6 +80,11 @@ class Xsim:
     def __post_init__(self) -> None:
         for name in ("point", "top", "proof", "budget"):
             at_least(self, name, 0)
+        for name in ("proof", "budget"):
+            at_most(self, name, MOST_TRIES)
+        if self.point and self.objective != "pareto":
+            fix = "leave it out, or write objective: pareto"
+            raise SpecError("point", self.point, f"objective: {self.objective} has one best plan", fix)
         for name in ("stages", "width", "micro_batch"):
             at_least(self, name, 1)
         for name in ("width", "micro_batch"):
@@ -138,6 +143,8 @@ class Xsim:
         if gone:
             problem = f"the deployment uses rank {gone[0]}, which is lost"
             raise SpecError("planner.warm_start", True, problem, "write false, or choose planner=repair")
+        for number in range(len(given.replicas)):
+            check_uncut(given, number)
         sketch = sketch_of(given, scenario)
         if fits(sketch, hunt.tables):
             hunt.price(sketch)
@@ -225,6 +232,8 @@ class Xsim:
         """What the search says of a plan by its price: how far it is from the bound, and whether it was cut short."""
         if hunt.truncated:
             return lambda _: "xsim, cut short by its budget"
+        if self.objective == "pareto":
+            return lambda _: "xsim, one of the Pareto set by price"
         if self.objective != "time" or hunt.best is None:
             return lambda _: f"xsim by {self.objective}"
         best_ps = hunt.best.time_ps
