@@ -67,7 +67,18 @@ def test_sweep_commands_find_their_points(command: str, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.run" in c])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.run" in c and "--help" in c])
+def test_help_has_the_options_of_the_members_asked_for(command: str, tmp_path: Path) -> None:
+    done = run(command, tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    for family, member in re.findall(r"(\w+)=(\w+)", command):
+        assert re.search(rf"\b{family}={member}\b", done.stdout)
+        assert f"{family}." in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.run" in c and "--help" not in c])
 def test_run_commands_print_an_account(command: str, tmp_path: Path) -> None:
     done = run(f"{command} {SMALL}" if "network=packet" in command else command, tmp_path)
 

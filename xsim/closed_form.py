@@ -18,7 +18,8 @@ from xsim.spec.scenario import check_deployment
 
 __all__ = ["ClosedForm"]
 
-UNKNOWN = ("zero", "blocking_sends", "tp_async", "tp_overlap")  # of a deployment, what the formula has no term for
+# Of a deployment, what the formula has no term for.
+UNKNOWN = ("zero", "blocking_sends", "rendezvous", "tp_async", "tp_overlap")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
