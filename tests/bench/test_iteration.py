@@ -18,7 +18,7 @@ from xsim.spec.cluster import ClusterSpec
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
 
-LIMIT_S, LIMIT_MB = 2.5, 600
+LIMIT_S, LIMIT_MB = 2, 600
 LIMIT_16K_S, LIMIT_16K_MB = 60, 4000
 
 

@@ -158,7 +158,8 @@ class Program:
 
     def body(self, action: Action) -> Body:
         """What the program does in ``action``, which may be ``UPDATE``."""
-        return self.own.get(action) or self.bodies[action.kind, action.chunk]
+        own = self.own.get(action) if self.own else None  # actions are many, and most programs have none of these
+        return own or self.bodies[action.kind, action.chunk]
 
     def each_body(self) -> Iterator[Body]:
         """All that it does, those of single actions last."""

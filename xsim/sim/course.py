@@ -160,7 +160,8 @@ class Parts:
 
     def of(self, action: Action) -> Part:
         """The part of an action."""
-        return self.own.get(action) or self.common[action.kind, action.chunk]
+        own = self.own.get(action) if self.own else None
+        return own or self.common[action.kind, action.chunk]
 
 
 def parts_of(workload: Workload, courses: Mapping[Body, Course]) -> list[Parts]:
