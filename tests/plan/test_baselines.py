@@ -63,9 +63,8 @@ def test_a_searched_grid_is_not_told_its_degrees() -> None:
     for name in ("tp", "pp", "micro_batch"):
         with pytest.raises(SpecError, match=rf"^planner.{name} = 2: search: true finds it; leave it out"):
             build("planner", {"name": "uniform", "search": True, name: 2})
-    for name in ("chunks", "cp", "ep"):
-        with pytest.raises(SpecError, match=rf"^planner.{name} = 2: search: true tries it in no plan; leave it out"):
-            build("planner", {"name": "uniform", "search": True, name: 2})
+    with pytest.raises(SpecError, match=r"^chunks = 2: with search: true stages are not virtual"):
+        Uniform(search=True, chunks=2)
 
 
 def test_a_searched_grid_keeps_what_else_it_is_told() -> None:

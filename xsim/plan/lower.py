@@ -21,15 +21,17 @@ from xsim.plan.passes import Passes
 from xsim.plan.route import Order, routes, scheduled
 from xsim.plan.shards import shard_layout
 from xsim.plan.wires import Wires
-from xsim.plan.workload import Action, Body, Fetch, Move, Program, Ready, Sync, Workload
+from xsim.plan.workload import Action, Body, Compute, Fetch, Move, Program, Ready, Sync, Workload
 from xsim.plan.zero import Kept, kept_states, state_shares
 from xsim.spec.cluster import DeviceSpec, rank_devices
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage, joined
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
+from xsim.units import PS_PER_S
 
 __all__ = ["Lowered", "lower"]
 
+LONGEST_PS = 1 << 61  # networks count to twice that
 Complete = dict[int, tuple[Ready, ...]]
 Needed = dict[tuple[str, int], tuple[Fetch, ...]]
 
@@ -70,7 +72,7 @@ def lower(
         verify: Let the judge prove every communication plan, its transfers, and every collective.
 
     Raises:
-        SpecError: The schedule does not serve a pipeline of this shape.
+        SpecError: The schedule does not serve a pipeline of this shape, or an iteration takes months.
         PlanError: The judge has found one wrong.
     """
     places = tuple(_places(plan, schedule.order))
@@ -94,7 +96,24 @@ def lower(
         blocking_sends=plan.blocking_sends,
         rendezvous=plan.rendezvous,
     )
+    _check_countable(workload.programs, scenario)
     return Lowered(workload, bodies, programs)
+
+
+def _check_countable(programs: Sequence[Program], scenario: Scenario) -> None:
+    """Refuse what computes longer than the clock counts.
+
+    Raises:
+        SpecError: It may.
+    """
+    known: dict[Body, int] = {}
+    for program in programs:
+        for body in program.each_body():
+            if body not in known:
+                known[body] = sum(max(step.durations_ps) for step in body.steps if isinstance(step, Compute))
+        if len(program.actions) * max(known[body] for body in program.each_body()) > LONGEST_PS:
+            problem = f"an iteration may take more than {LONGEST_PS / PS_PER_S / 86400:.0f} days, too long to count"
+            raise SpecError("model", scenario.model.name, problem, "choose a smaller one, or faster devices")
 
 
 @dataclass(frozen=True, slots=True)

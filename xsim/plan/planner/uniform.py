@@ -109,11 +109,10 @@ class Uniform:
         )
 
     def _check_search(self) -> None:
-        usual = {"tp": 0, "pp": 1, "micro_batch": 1, "chunks": 1, "cp": 1, "ep": 1}
+        usual = {"tp": 0, "pp": 1, "chunks": 1, "micro_batch": 1}
         for name, value in usual.items() if self.search else ():
             if getattr(self, name) != value:
-                found = name in ("tp", "pp", "micro_batch")
-                problem = "search: true finds it" if found else "search: true tries it in no plan"
+                problem = "with search: true stages are not virtual" if name == "chunks" else "search: true finds it"
                 raise SpecError(name, getattr(self, name), problem, "leave it out, or write search: false")
 
     def _best(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:

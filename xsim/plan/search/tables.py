@@ -30,6 +30,7 @@ from xsim.units import PS_PER_S
 
 __all__ = ["ModelTables", "Tables", "tables"]
 
+LONGEST_PS = 10**16  # of a layer: sums of all layers and micro-batches are counted to 10**18
 LARGEST_COPY = 8  # samples that a search lets a copy take at once, unless told otherwise
 
 T = TypeVar("T")
@@ -244,6 +245,11 @@ class ModelTables:
         stage = Stage(groups=(group,), layers=(range(last + 1),), sequence_parallel=cut, recompute=recompute)
         bodies = self._bodies()
         each = [sum(bodies.layer_ps(pass_, stage, group, layer) for pass_ in passes) for layer in (0, 1, last)]
+        if max(each) > LONGEST_PS:
+            problem = f"a pass through a layer takes a {kind} more than {LONGEST_PS / PS_PER_S / 3600:.0f} hours"
+            raise SpecError(
+                "model", self.scenario.model.name, problem, "choose a smaller one, or smaller micro-batches"
+            )
         return np.array([each[0], *[each[1]] * self.layers, each[2]], dtype=np.int64)
 
     def _group(self, kind: str, tp: int, apart: tuple[int, ...] = ()) -> tuple[int, ...]:
