@@ -1,6 +1,6 @@
-"""On which ranks device groups sit that are given by kind and size: each inside one host, those of a pipeline together.
+"""On which ranks device groups sit that are given by kind and size: each inside one host, those that are near together.
 
-Groups take free devices of their kind in the order in which they come, of the first host that their pipeline uses
+Groups take free devices of their kind in the order in which they come, of the first host that their like uses
 already, else of the first that has enough. Where that leaves one without, the groups of that kind are dealt out again,
 the largest first, each to the host that it fits most tightly: sizes that divide one another and the hosts then always
 find room (packing of other sizes is a heuristic, at most 11/9 of the hosts needed: https://doi.org/10.1137/0203025).
@@ -9,7 +9,7 @@ find room (packing of other sizes is a heuristic, at most 11/9 of the hosts need
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xsim.errors import NoSeatError, SpecError
@@ -28,15 +28,19 @@ class Ask:
         path: Where the plan has it, for messages.
         device: Name of its kind of device.
         size: How many.
-        pipeline: Number of its pipeline: groups of one sit near each other.
+        near: Groups of one number sit near each other: those of a pipeline.
         ranks: Those that it insists on; empty: any.
+        first_layer: Of its stage.
+        beside: How many devices those that are near it take in all, if they had best share a host; 0: whatever.
     """
 
     path: str
     device: str
     size: int
-    pipeline: int
+    near: int
     ranks: tuple[int, ...] = ()
+    first_layer: int = 0
+    beside: int = 0
 
 
 def largest_in_host(cluster: ClusterSpec) -> dict[str, int]:
@@ -98,17 +102,19 @@ def _in_order(asks: Sequence[tuple[int, Ask]], free: Free) -> dict[int, tuple[in
     found: dict[int, tuple[int, ...]] = {}
     used: dict[int, list[int]] = defaultdict(list)
     for index, ask in asks:
-        near = (host for host in used[ask.pipeline] if host in free)
-        host = next((host for host in _each(near, free) if len(free[host]) >= ask.size), None)
+        near = (host for host in used[ask.near] if host in free)
+        tight = sorted((len(own), host) for host, own in free.items() if ask.beside and len(own) >= ask.beside)
+        first = (*near, *(host for _, host in tight))
+        host = next((host for host in _each(first, free) if len(free[host]) >= ask.size), None)
         if host is None:
             return None
         found[index] = _take(free, host, ask.size)
-        if host not in used[ask.pipeline]:
-            used[ask.pipeline].append(host)
+        if host not in used[ask.near]:
+            used[ask.near].append(host)
     return found
 
 
-def _each(near: Iterator[int], free: Free) -> Iterator[int]:
+def _each(near: Iterable[int], free: Free) -> Iterator[int]:
     yield from near
     yield from free
 

@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Literal
 
 from xsim.errors import SpecError
 from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage, whole_layers
 from xsim.plan.recompute import recomputable
 from xsim.plan.seats import Ask, largest_in_host, seated
-from xsim.spec.cluster import DeviceSpec, rank_devices
+from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
 from xsim.spec.scenario import Scenario, check_deployment
 
@@ -24,6 +25,7 @@ __all__ = [
     "Pipeline",
     "Sketch",
     "SketchStage",
+    "Together",
     "check",
     "merged",
     "pipeline_of",
@@ -32,6 +34,8 @@ __all__ = [
     "unplaced",
     "whole_layers",
 ]
+
+Together = Literal["pipelines", "copies"]
 
 
 def check(sketch: Sketch, scenario: Scenario) -> None:
@@ -47,7 +51,7 @@ def check(sketch: Sketch, scenario: Scenario) -> None:
         _placed(sketch, scenario, seats)
 
 
-def _seats(sketch: Sketch, scenario: Scenario) -> tuple[tuple[int, ...], ...]:
+def _seats(sketch: Sketch, scenario: Scenario, together: Together = "pipelines") -> tuple[tuple[int, ...], ...]:
     """The ranks of every copy, pipeline by pipeline, once all is checked."""
     try:
         _check_devices(sketch, scenario)
@@ -58,7 +62,7 @@ def _seats(sketch: Sketch, scenario: Scenario) -> tuple[tuple[int, ...], ...]:
             except SpecError as error:
                 raise error.under(f"pipelines[{number}]") from None
         _check_batch(sketch, scenario.batch)
-        return seated(_asks(sketch), scenario.cluster)
+        return _in_turn(_asks(sketch), scenario.cluster, together)
     except SpecError as error:
         raise error.under("plan") from None
 
@@ -104,13 +108,30 @@ def _check_recompute(pipeline: Pipeline, scenario: Scenario) -> None:
                 )
 
 
-def place(sketch: Sketch, scenario: Scenario) -> DeploymentPlan:
+def _in_turn(asks: Sequence[Ask], cluster: ClusterSpec, together: Together) -> tuple[tuple[int, ...], ...]:
+    """Seats in the order of ``asks``, whoever comes first."""
+    if together == "pipelines":
+        return seated(asks, cluster)
+    sizes = Counter[tuple[str, int]]()
+    for ask in asks:
+        sizes[ask.device, ask.first_layer] += ask.size
+    beside = [sizes[ask.device, ask.first_layer] for ask in asks]
+    turns = sorted(range(len(asks)), key=lambda index: (-beside[index], asks[index].first_layer))
+    found = seated([replace(asks[i], near=asks[i].first_layer, beside=beside[i]) for i in turns], cluster)
+    return tuple(ranks for _, ranks in sorted(zip(turns, found, strict=True)))
+
+
+def place(sketch: Sketch, scenario: Scenario, together: Together = "pipelines") -> DeploymentPlan:
     """The deployment that it is on this cluster, checked, with embedding and head; ``xsim.plan.seats`` has the ranks.
+
+    Args:
+        together: Who shares hosts as far as there is room: the stages of a pipeline, which then hand over near, or the
+            ``copies`` of a stage, of all pipelines, which then sum gradients near.
 
     Raises:
         SpecError: As ``check`` says; ``NoSeatError`` if the hosts have no room for groups of these sizes together.
     """
-    return _placed(sketch, scenario, _seats(sketch, scenario))
+    return _placed(sketch, scenario, _seats(sketch, scenario, together))
 
 
 def _placed(sketch: Sketch, scenario: Scenario, seats: Iterable[tuple[int, ...]]) -> DeploymentPlan:
@@ -134,8 +155,9 @@ def _asks(sketch: Sketch) -> list[Ask]:
                     if copies.ranks and len(copies.ranks) != copies.count * pipeline.count:
                         problem = f"there are {copies.count * pipeline.count} copies"
                         raise SpecError(f"{path}.ranks", list(copies.ranks), problem, "list the ranks of each")
-                    own = copies.ranks[turn * copies.count : (turn + 1) * copies.count] or ((),) * copies.count
-                    asks.extend(Ask(path, copies.device, copies.tp, replica, ranks) for ranks in own)
+                    own = copies.of(turn) or ((),) * copies.count
+                    first = stage.layers.start
+                    asks.extend(Ask(path, copies.device, copies.tp, replica, ranks, first) for ranks in own)
             replica += 1
     return asks
 
@@ -269,12 +291,7 @@ def _alike(copies: Copies) -> tuple[object, ...]:
 
 
 def _counted(run: Sequence[Copies], pipelines: int) -> Copies:
-    ranks = tuple(
-        own
-        for turn in range(pipelines)
-        for each in run
-        for own in each.ranks[turn * each.count : (turn + 1) * each.count]
-    )
+    ranks = tuple(own for turn in range(pipelines) for each in run for own in each.of(turn))
     return replace(run[0], count=sum(each.count for each in run), ranks=ranks)
 
 

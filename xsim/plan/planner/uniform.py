@@ -126,7 +126,9 @@ class Uniform:
 
     def _timed(self, scenario: Scenario, site: PlannerSite) -> Iterator[tuple[int, DeploymentPlan]]:
         priced = tables(scenario, site, sequence_parallel=self.sequence_parallel)
-        for grid in grids(scenario, 0, LARGEST_MICRO_BATCH):
+        each = list(grids(scenario, 0, LARGEST_MICRO_BATCH))
+        for number, grid in enumerate(each):
+            site.progress(number, len(each), "grids")
             if grid.stages(scenario):
                 found = replace(self, search=False, tp=grid.tp, pp=grid.pp, micro_batch=grid.samples)
                 deployment = check_deployment(found.plan(scenario, site), scenario)

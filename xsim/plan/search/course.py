@@ -62,8 +62,9 @@ def _ends_ps(pipeline: Pipeline, tables: Tables, order: Order) -> Ints:
     ]
     onward, back = np.zeros(stages, dtype=np.int64), np.zeros(stages, dtype=np.int64)
     for s in range(stages - 1):
-        onward[s + 1] = max(tables.boundary_ps(a, b) for a in own[s] for b in own[s + 1])
-        back[s] = max(tables.boundary_ps(b, a) for a in own[s] for b in own[s + 1])
+        near = _beside(pipeline, s, tables)
+        onward[s + 1] = max(tables.boundary_ps(a, b, near=near) for a in own[s] for b in own[s + 1])
+        back[s] = max(tables.boundary_ps(b, a, near=near) for a in own[s] for b in own[s + 1])
     script = np.zeros((stages, 2 * count), dtype=np.int64)
     for s in range(stages):  # halves of backward passes count as one, where the first of them is
         actions = [action for action in order(s, stages, count, 1) if action.kind in ("F", "B", "I")]
@@ -71,6 +72,15 @@ def _ends_ps(pipeline: Pipeline, tables: Tables, order: Order) -> Ints:
     ends = np.zeros(stages, dtype=np.int64)
     course(script, np.array(forward), np.array(backward), onward, back, ends)
     return ends
+
+
+def _beside(pipeline: Pipeline, stage: int, tables: Tables) -> bool:
+    """Whether each pipeline is said to have this stage and the next in one host."""
+    pair = [copies for own in pipeline.stages[stage : stage + 2] for copies in own.copies]
+    return all(copies.ranks for copies in pair) and all(
+        len({tables.host(rank) for own in pair for ranks in own.of(turn) for rank in ranks}) == 1
+        for turn in range(pipeline.count)
+    )
 
 
 def _forward_ps(tables: Tables, seat: Seat, held: range) -> int:
