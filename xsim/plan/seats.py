@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xsim.errors import NoSeatError, SpecError
-from xsim.spec.cluster import ClusterSpec, rank_devices, rank_hosts
+from xsim.spec.cluster import ClusterSpec, rank_hosts, rank_kinds
 
 __all__ = ["Ask", "largest_in_host", "seated"]
 
@@ -46,8 +46,8 @@ class Ask:
 def largest_in_host(cluster: ClusterSpec) -> dict[str, int]:
     """Of each kind of device how many the best equipped host has, in rank order of their first."""
     counts: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for device, host in zip(rank_devices(cluster), rank_hosts(cluster), strict=True):
-        counts[device.name][host] += 1
+    for kind, host in zip(rank_kinds(cluster), rank_hosts(cluster), strict=True):
+        counts[kind][host] += 1
     return {name: max(hosts.values()) for name, hosts in counts.items()}
 
 
@@ -69,7 +69,7 @@ def seated(asks: Sequence[Ask], cluster: ClusterSpec) -> tuple[tuple[int, ...], 
 
 
 def _check_insisted(asks: Sequence[Ask], cluster: ClusterSpec) -> None:
-    devices, hosts = rank_devices(cluster), rank_hosts(cluster)
+    kinds, hosts = rank_kinds(cluster), rank_hosts(cluster)
     owner: dict[int, str] = {}
     for ask in asks:
         path, value = f"{ask.path}.ranks", list(ask.ranks)
@@ -79,9 +79,9 @@ def _check_insisted(asks: Sequence[Ask], cluster: ClusterSpec) -> None:
             if not 0 <= rank < cluster.ranks:
                 problem = f"the cluster {cluster.name} has {cluster.ranks} ranks"
                 raise SpecError(path, value, problem, f"use ranks 0..{cluster.ranks - 1}")
-            if devices[rank].name != ask.device:
+            if kinds[rank] != ask.device:
                 fix = f"choose ranks of {ask.device}, or name another device"
-                raise SpecError(path, value, f"rank {rank} is a {devices[rank].name}", fix)
+                raise SpecError(path, value, f"rank {rank} is a {kinds[rank]}", fix)
             if rank in owner:
                 raise SpecError(path, value, f"rank {rank} is also in {owner[rank]}", "give each rank to one copy")
             owner[rank] = ask.path
@@ -91,8 +91,8 @@ def _check_insisted(asks: Sequence[Ask], cluster: ClusterSpec) -> None:
 
 def _free(device: str, cluster: ClusterSpec, taken: set[int]) -> Free:
     free: Free = defaultdict(list)
-    for rank, (own, host) in enumerate(zip(rank_devices(cluster), rank_hosts(cluster), strict=True)):
-        if own.name == device and rank not in taken:
+    for rank, (own, host) in enumerate(zip(rank_kinds(cluster), rank_hosts(cluster), strict=True)):
+        if own == device and rank not in taken:
             free[host].append(rank)
     return dict(free)
 

@@ -16,7 +16,7 @@ from xsim.errors import SpecError
 from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage, whole_layers
 from xsim.plan.recompute import recomputable
 from xsim.plan.seats import Ask, largest_in_host, seated
-from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
+from xsim.spec.cluster import ClusterSpec, rank_kinds
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
 from xsim.spec.scenario import Scenario, check_deployment
 
@@ -85,7 +85,7 @@ def _check_devices(sketch: Sketch, scenario: Scenario) -> None:
         if copies.tp > scenario.model.heads:
             problem = f"the model has {scenario.model.heads} heads"
             raise SpecError(f"{path}.tp", copies.tp, problem, f"write {scenario.model.heads} or less")
-    has = Counter(device.name for device in rank_devices(scenario.cluster))
+    has = Counter(rank_kinds(scenario.cluster))
     for device, needed in sketch.devices.items():
         if needed > has[device]:
             problem = f"the cluster {scenario.cluster.name} has {has[device]}, {needed - has[device]} too few"
@@ -204,7 +204,7 @@ def sketch_of(deployment: DeploymentPlan, scenario: Scenario) -> Sketch:
 
 def pipeline_of(deployment: DeploymentPlan, number: int, scenario: Scenario) -> Pipeline:
     """One replica as ``sketch_of`` has it, and what that refuses."""
-    devices, replica = rank_devices(scenario.cluster), deployment.replicas[number]
+    devices, replica = rank_kinds(scenario.cluster), deployment.replicas[number]
     try:
         stages = tuple(
             _outlined(stage, f"stages[{s}]", devices, scenario.model.layers) for s, stage in enumerate(replica.stages)
@@ -214,11 +214,11 @@ def pipeline_of(deployment: DeploymentPlan, number: int, scenario: Scenario) -> 
     return Pipeline(stages, replica.micro_batch, replica.micro_batches)
 
 
-def _outlined(stage: Stage, path: str, devices: Sequence[DeviceSpec], layers: int) -> SketchStage:
+def _outlined(stage: Stage, path: str, devices: Sequence[str], layers: int) -> SketchStage:
     _check_plain(stage, path)
     copies = []
     for g, group in enumerate(stage.groups):
-        kinds = sorted({devices[rank].name for rank in group.ranks})
+        kinds = sorted({devices[rank] for rank in group.ranks})
         if len(kinds) > 1:
             problem = f"it has {' and '.join(kinds)}, and a plan in kinds of devices has one kind in a copy"
             raise SpecError(f"{path}.groups[{g}].ranks", list(group.ranks), problem, "give it devices of one kind")

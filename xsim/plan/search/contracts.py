@@ -21,23 +21,20 @@ Again = tuple[tuple[str, int], ...]  # (operator, in how many of a stage's trans
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Devices of one name.
+    """Devices of one kind.
 
     Attributes:
+        name: Of the kind, as the cluster tells it from others.
         count: In the whole cluster.
         per_host: The most that one host has.
         hosts: How many each host has that has any.
     """
 
+    name: str
     device: DeviceSpec
     count: int
     per_host: int
     hosts: tuple[int, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Of the device."""
-        return self.device.name
 
 
 @dataclass(frozen=True, slots=True)

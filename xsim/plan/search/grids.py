@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 
 from xsim.plan.search.contracts import Seat
 from xsim.plan.sketch import Copies, SketchStage
-from xsim.spec.cluster import rank_devices, rank_hosts
+from xsim.spec.cluster import rank_hosts, rank_kinds
 from xsim.spec.scenario import Scenario
 
 __all__ = ["Grid", "GridStage", "cut_into", "divisors", "grids", "powers_of_two"]
@@ -61,14 +61,14 @@ class Grid:
 
     def stages(self, scenario: Scenario) -> tuple[GridStage, ...]:
         """All stages; empty if a tensor group would have unlike devices or span hosts."""
-        devices, hosts = rank_devices(scenario.cluster), rank_hosts(scenario.cluster)
+        kinds, hosts = rank_kinds(scenario.cluster), rank_hosts(scenario.cluster)
         found = []
         for stage in range(self.pp):
             groups = self.groups(stage)
             for ranks in groups:
-                if len({(devices[rank].name, hosts[rank]) for rank in ranks}) > 1:
+                if len({(kinds[rank], hosts[rank]) for rank in ranks}) > 1:
                     return ()
-            found.append(GridStage(tuple((devices[ranks[0]].name, ranks) for ranks in groups)))
+            found.append(GridStage(tuple((kinds[ranks[0]], ranks) for ranks in groups)))
         return tuple(found)
 
 

@@ -26,6 +26,7 @@ from xsim.plan.search.device_rows import Mix, TiedStage, Tying, shapes
 from xsim.plan.search.grids import divisors
 from xsim.plan.search.tables import ModelTables
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
+from xsim.spec.cluster import rank_kinds, rank_slots
 from xsim.units import PS_PER_S
 
 __all__ = ["as_published", "dealt"]
@@ -171,9 +172,8 @@ class _Published:
         cluster = self.priced.scenario.cluster
         links = (
             slot.scale_up_link or slot.pcie_link
-            for host in cluster.hosts
-            for slot in host.devices
-            if slot.device.name == kind
+            for own, slot in zip(rank_kinds(cluster), rank_slots(cluster), strict=True)
+            if own == kind
         )
         return min(link.bandwidth_bytes_per_s for link in links)
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 from xsim.errors import NoSeatError, SpecError
 from xsim.plan.kinds import Sketch
 from xsim.plan.sketch import Together, place
-from xsim.spec.cluster import ClusterSpec, HostSpec, rank_hosts
+from xsim.spec.cluster import ClusterSpec, HostSpec, rank_devices, rank_hosts
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
-__all__ = ["check_lost", "place_without", "seatings", "without"]
+__all__ = ["check_lost", "levelled", "place_without", "seatings", "without"]
 
 
 def check_lost(lost: Sequence[int], cluster: ClusterSpec) -> None:
@@ -50,6 +50,25 @@ def without(cluster: ClusterSpec, lost: Collection[int]) -> ClusterSpec:
         hosts.append(replace(host, devices=tuple(slots), nic=nic, count=1, domains=domains, pcie_tree=tree))
     runs = [(own, len(list(alike))) for own, alike in groupby(hosts)]
     return replace(cluster, hosts=tuple(replace(own, count=count) for own, count in runs))
+
+
+def levelled(cluster: ClusterSpec, groups: Iterable[Sequence[int]]) -> ClusterSpec:
+    """The cluster as groups see it that wait for their slowest: of one name all devices of a group are the slowest."""
+    devices = list(rank_devices(cluster))
+    for ranks in groups:
+        for name in {devices[rank].name for rank in ranks}:
+            alike = [rank for rank in ranks if devices[rank].name == name]
+            slowest = min((devices[rank] for rank in alike), key=lambda device: device.speed)
+            for rank in alike:
+                devices[rank] = slowest
+    if tuple(devices) == rank_devices(cluster):
+        return cluster
+    own, hosts = iter(devices), []
+    for host in cluster.each_host():
+        slots = [slot for slot in host.devices for _ in range(slot.count)]
+        each = tuple(replace(slot, device=next(own), count=1, rate_flops_per_s=None) for slot in slots)
+        hosts.append(replace(host, devices=each, count=1))
+    return replace(cluster, hosts=tuple(hosts))
 
 
 def seatings(

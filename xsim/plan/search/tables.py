@@ -23,7 +23,7 @@ from xsim.plan.search.grids import powers_of_two
 from xsim.plan.search.sends import hand_overs_ps
 from xsim.plan.search.sync import Holding, holdings, longest_ps, ring_ps, sums
 from xsim.plan.workload import Action, Compute
-from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts
+from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts, rank_kinds
 from xsim.spec.deployment import DeviceGroup, Recompute, Stage
 from xsim.spec.scenario import Scenario
 from xsim.units import PS_PER_S
@@ -50,7 +50,7 @@ def tables(
         lost: Ranks that are not there.
         largest_copy: Most samples that a copy takes at once.
     """
-    names = [device.name for device in rank_devices(scenario.cluster)]
+    names = rank_kinds(scenario.cluster)
     hosts = rank_hosts(scenario.cluster)
     ranks: dict[str, dict[int, list[int]]] = {}
     for rank, (name, host) in enumerate(zip(names, hosts, strict=True)):
@@ -208,12 +208,12 @@ class ModelTables:
         return found
 
     def _kinds(self) -> tuple[Kind, ...]:
-        def kind(hosts: Mapping[int, Sequence[int]]) -> Kind:
+        def kind(name: str, hosts: Mapping[int, Sequence[int]]) -> Kind:
             sizes = tuple(len(own) for own in hosts.values())
             first = next(iter(hosts.values()))[0]
-            return Kind(rank_devices(self.scenario.cluster)[first], sum(sizes), max(sizes), sizes)
+            return Kind(name, rank_devices(self.scenario.cluster)[first], sum(sizes), max(sizes), sizes)
 
-        return tuple(kind(hosts) for hosts in self.ranks.values())
+        return tuple(kind(name, hosts) for name, hosts in self.ranks.items())
 
     def _devices(self, kind: str) -> list[DeviceSpec]:
         devices = rank_devices(self.scenario.cluster)
