@@ -7,7 +7,7 @@ deployment of a scenario can be.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Literal
@@ -30,6 +30,7 @@ __all__ = [
     "merged",
     "pipeline_of",
     "place",
+    "renamed",
     "sketch_of",
     "unplaced",
     "whole_layers",
@@ -250,13 +251,19 @@ def _inner(held: range, layers: int) -> range:
 
 def unplaced(sketch: Sketch) -> Sketch:
     """The same plan without its ranks."""
+    return _changed(sketch, lambda copies: replace(copies, ranks=()))
+
+
+def renamed(sketch: Sketch, names: Mapping[str, str]) -> Sketch:
+    """The same plan where kinds of devices are called otherwise."""
+    return _changed(sketch, lambda copies: replace(copies, device=names[copies.device]))
+
+
+def _changed(sketch: Sketch, change: Callable[[Copies], Copies]) -> Sketch:
     pipelines = (
         replace(
             pipeline,
-            stages=tuple(
-                replace(stage, copies=tuple(replace(copies, ranks=()) for copies in stage.copies))
-                for stage in pipeline.stages
-            ),
+            stages=tuple(replace(stage, copies=tuple(map(change, stage.copies))) for stage in pipeline.stages),
         )
         for pipeline in sketch.pipelines
     )

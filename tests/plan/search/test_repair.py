@@ -180,3 +180,13 @@ def test_a_plan_from_scratch_leaves_less_to_a_slow_device() -> None:
     mixed = [group for _, group in found.groups() if 0 in group.ranks and len(group.ranks) > 1]
     assert not mixed
     assert all(replica.samples < 24 // len(found.replicas) or len(replica.stages) > 1 for replica in alike)
+
+
+@pytest.mark.parametrize("lost", [(0,), (1, 2, 3)])
+def test_slow_devices_or_the_others_of_their_name_may_all_be_lost(lost: tuple[int, ...]) -> None:
+    asked = slowed(BARE, 0.5)
+    planner = Xsim(top=0, proof=0, lost=lost)
+    found = planner.plan(asked, PlanningSite(OneSwitch().build(asked.cluster), asked.dtype_bytes))
+
+    assert {rank for _, group in found.groups() for rank in group.ranks}.isdisjoint(lost)
+    assert found.samples == asked.batch

@@ -114,7 +114,7 @@ class Xsim:
         trials = Trials(
             scenario,
             site,
-            Refinement(hunt, site.schedule.order),
+            Refinement(hunt, site.schedule.order, lambda done, of: site.progress(done, of, "rounds near the best")),
             self.objective,
             self.lost,
             kept,

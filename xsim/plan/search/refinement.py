@@ -15,6 +15,7 @@ from math import lcm
 
 import numpy as np
 
+from xsim.plan.contracts import unheard
 from xsim.plan.kinds import Pipeline, Sketch, SketchStage
 from xsim.plan.search.contracts import NEVER_PS, Ints
 from xsim.plan.search.course import course_ps
@@ -41,11 +42,13 @@ class Refinement:
     Attributes:
         hunt: The search; it prices what is found here.
         order: Of actions, as ``course_ps`` has it.
+        progress: Is told how much of the search is done at least, and of how much.
         times: Of each plan that was run.
     """
 
     hunt: Hunt
     order: Callable[[int, int, int, int], tuple[Action, ...]]
+    progress: Callable[[int, int], None] = unheard
     times: dict[Sketch, int] = field(default_factory=dict)
 
     def search(self) -> None:
@@ -53,7 +56,8 @@ class Refinement:
         lists = self.hunt.listed()
         known, done = set(lists.orders), set[Order]()
         self._look(lists)
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
+            self.progress(number, ROUNDS)
             near = dict.fromkeys(order for sketch in self.best(BEST) for order in _orders(sketch))
             own = [order for order in near if order not in done]
             if not own or self.hunt.truncated:

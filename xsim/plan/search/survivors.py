@@ -8,8 +8,8 @@ from itertools import groupby
 
 from xsim.errors import NoSeatError, SpecError
 from xsim.plan.kinds import Sketch
-from xsim.plan.sketch import Together, place
-from xsim.spec.cluster import ClusterSpec, HostSpec, rank_devices, rank_hosts
+from xsim.plan.sketch import Together, place, renamed
+from xsim.spec.cluster import ClusterSpec, HostSpec, rank_devices, rank_hosts, rank_kinds
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
@@ -96,7 +96,9 @@ def place_without(
         return place(sketch, scenario, together)
     left = [rank for rank in range(scenario.cluster.ranks) if rank not in lost]
     smaller = replace(scenario, cluster=without(scenario.cluster, lost), deployment=None)
-    found = place(sketch, smaller, together)
+    kinds = rank_kinds(scenario.cluster)
+    there = dict(zip((kinds[rank] for rank in left), rank_kinds(smaller.cluster), strict=True))
+    found = place(renamed(sketch, there), smaller, together)
     replicas = tuple(
         replace(
             replica,
