@@ -18,6 +18,7 @@ from xsim.plan.recompute import recomputable
 from xsim.plan.seats import Ask, largest_in_host, seated
 from xsim.spec.cluster import ClusterSpec, rank_kinds
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
+from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario, check_deployment
 
 __all__ = [
@@ -138,7 +139,7 @@ def place(sketch: Sketch, scenario: Scenario, together: Together = "pipelines") 
 def _placed(sketch: Sketch, scenario: Scenario, seats: Iterable[tuple[int, ...]]) -> DeploymentPlan:
     ranks = iter(seats)
     replicas = tuple(
-        _replica(pipeline, scenario.model.layers, ranks) for pipeline in sketch.pipelines for _ in range(pipeline.count)
+        _replica(pipeline, scenario.model, ranks) for pipeline in sketch.pipelines for _ in range(pipeline.count)
     )
     found = DeploymentPlan(replicas=replicas, name=sketch.name, zero=sketch.zero, predicted_ps=sketch.predicted_ps)
     return check_deployment(found, scenario)
@@ -170,18 +171,19 @@ def _each_copies(sketch: Sketch) -> Iterator[tuple[str, Copies]]:
                 yield f"pipelines[{p}].stages[{s}].copies[{c}]", copies
 
 
-def _replica(pipeline: Pipeline, layers: int, ranks: Iterator[tuple[int, ...]]) -> Replica:
+def _replica(pipeline: Pipeline, model: ModelSpec, ranks: Iterator[tuple[int, ...]]) -> Replica:
     stages = []
-    for stage, held in zip(pipeline.stages, whole_layers(pipeline, layers), strict=True):
+    for stage, held in zip(pipeline.stages, whole_layers(pipeline, model.layers), strict=True):
         each = zip(stage.copies, stage.samples(pipeline.micro_batch), strict=True)
         groups = tuple(
             DeviceGroup(ranks=next(ranks), samples=samples, state_shares=copies.state_shares)
             for copies, samples in each
             for _ in range(copies.count)
         )
-        first = _transformer(stage, layers).start
+        first = _transformer(stage, model.layers).start
         again = tuple(Recompute(operator=name, layers=range(first, first + count)) for name, count in stage.recompute)
-        stages.append(Stage(groups=groups, layers=(held,), sequence_parallel=stage.sequence_parallel, recompute=again))
+        cut = stage.sequence_parallel or (model.experts > 0 and any(copies.tp > 1 for copies in stage.copies))
+        stages.append(Stage(groups=groups, layers=(held,), sequence_parallel=cut, recompute=again))
     return Replica(stages=tuple(stages), micro_batch=pipeline.micro_batch, micro_batches=pipeline.micro_batches)
 
 

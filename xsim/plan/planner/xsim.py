@@ -128,7 +128,7 @@ class Xsim:
             devices = [kind.device for kind in own.kinds]
             for rates in ([d.price_usd_per_hour for d in devices], [d.power_w for d in devices], [1.0] * len(devices)):
                 hunt.thrifty(rates)
-        if not hunt.found and not trials.rivals.sharded:
+        if not (hunt.found or trials.rivals.sharded or trials.rivals.cut):
             devices = [kind.device for kind in own.kinds for _ in range(kind.count)]
             raise nothing_fits("xsim", scenario.batch, devices, nothing_holds(scenario, hunt.listed()))
         if self.objective == "pareto":

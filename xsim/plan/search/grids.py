@@ -72,13 +72,16 @@ class Grid:
         return tuple(found)
 
 
-def grids(scenario: Scenario, largest_tp: int, largest_samples: int) -> Iterator[Grid]:
+def grids(scenario: Scenario, largest_tp: int, largest_samples: int, cp: int = 1) -> Iterator[Grid]:
     """All that use every rank and train the batch exactly, small degrees first.
 
     Args:
         largest_tp: 0: no limit but the smallest host and the model's heads.
+        cp: Context ranks of a copy, each with ``tp`` ranks.
     """
-    ranks, layers = scenario.cluster.ranks, scenario.model.layers
+    ranks, layers = scenario.cluster.ranks // cp, scenario.model.layers
+    if scenario.cluster.ranks % cp:
+        return
     host = min(host.size for host in scenario.cluster.hosts)
     most = min(largest_tp or host, host, scenario.model.heads)
     for tp in powers_of_two(most):

@@ -13,11 +13,15 @@ from xsim.plan.search.contracts import NEVER_PS
 from xsim.plan.search.hunt import Hunt
 from xsim.plan.search.price import Priced, fits
 from xsim.plan.sketch import sketch_of, unplaced
+from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
 __all__ = ["Rivals", "rivals"]
 
-OPTIONS: Mapping[str, Mapping[str, object]] = {"metis": {"evaluations": 20_000}, "uniform": {"search": True}}
+OPTIONS: Mapping[str, Mapping[str, object]] = {
+    "metis": {"evaluations": 20_000},
+    "uniform": {"search": True, "cp": 0, "ep": 0},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +31,12 @@ class Rivals:
     Attributes:
         placed: Of each plan the ranks on which others have it.
         sharded: Those that share out states, which tables cannot price, as their makers do.
+        cut: Those with groups over contexts or experts, which no sketch can say.
     """
 
     placed: Mapping[Sketch, Sequence[Sketch]] = field(default_factory=dict)
     sharded: Mapping[Sketch, Priced] = field(default_factory=dict)
+    cut: Sequence[DeploymentPlan] = ()
 
 
 class _EnoughError(Exception):
@@ -62,8 +68,12 @@ def rivals(names: Sequence[str], scenario: Scenario, site: PlannerSite, hunt: Hu
     Raises:
         SpecError: There is no such planner, or it does not serve what is asked.
     """
-    placed, sharded = dict[Sketch, list[Sketch]](), dict[Sketch, Priced]()
-    for sketch in _plans(names, scenario, site, hunt.spend):
+    placed, sharded, cut = dict[Sketch, list[Sketch]](), dict[Sketch, Priced](), list[DeploymentPlan]()
+    for plan in _plans(names, scenario, site, hunt.spend):
+        if any(stage.ep > 1 or stage.groups[0].cp > 1 for replica in plan.replicas for stage in replica.stages):
+            cut.append(plan)
+            continue
+        sketch = sketch_of(plan, scenario)
         own = replace(sketch, name="", predicted_ps=None)
         bare = unplaced(own)
         if sketch.zero:
@@ -73,10 +83,12 @@ def rivals(names: Sequence[str], scenario: Scenario, site: PlannerSite, hunt: Hu
         else:
             continue
         placed.setdefault(bare, []).append(own)
-    return Rivals(placed, sharded)
+    return Rivals(placed, sharded, cut)
 
 
-def _plans(names: Sequence[str], scenario: Scenario, site: PlannerSite, spend: Callable[[], bool]) -> Iterator[Sketch]:
+def _plans(
+    names: Sequence[str], scenario: Scenario, site: PlannerSite, spend: Callable[[], bool]
+) -> Iterator[DeploymentPlan]:
     asked = [site.planner(name, **OPTIONS.get(name, {})) for name in names]
     bare = replace(scenario, deployment=None)
     for number, planner in enumerate(asked):
@@ -87,4 +99,4 @@ def _plans(names: Sequence[str], scenario: Scenario, site: PlannerSite, spend: C
             continue
         except _EnoughError:
             return
-        yield sketch_of(plan, scenario)
+        yield plan

@@ -46,7 +46,8 @@ def tables(
     """Of ``scenario``, whose deployment is not looked at.
 
     Args:
-        sequence_parallel: Whether stages with several tensor ranks cut activations over the sequence.
+        sequence_parallel: Whether stages with several tensor ranks cut activations over the sequence; where there are
+            experts they have to.
         lost: Ranks that are not there.
         largest_copy: Most samples that a copy takes at once.
     """
@@ -56,7 +57,7 @@ def tables(
     for rank, (name, host) in enumerate(zip(names, hosts, strict=True)):
         if rank not in lost:
             ranks.setdefault(name, {}).setdefault(host, []).append(rank)
-    return ModelTables(scenario, site, ranks, sequence_parallel, largest_copy)
+    return ModelTables(scenario, site, ranks, sequence_parallel or scenario.model.experts > 0, largest_copy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -69,6 +69,10 @@ class Trials:
             found = own.taking(self.site.simulate(plan).training_time_ps).of(self.objective)
             if best is None or found < best[0]:
                 best = (found, plan)
+        for plan in self.rivals.cut if self.objective == "time" else ():
+            found = float(self.site.simulate(plan).training_time_ps)
+            if best is None or found < best[0]:
+                best = (found, replace(plan, name=f"xsim, {plan.name}"))
         return self._found(best and best[1])
 
     def _chosen(self, each: Each, top: int) -> list[tuple[DeploymentPlan, Worth]]:
