@@ -177,9 +177,10 @@ class Hunt:
     def caps(self) -> Sequence[int | None]:
         """None, then caps from that of all layers on the narrowest stage to that of one on the widest."""
         floors = self.listed().columns.beyond()[:, 1:]
-        if not floors.size or floors.max() == 0:
+        floors = floors[floors > 0]
+        if not floors.size:
             return [None]
-        each = np.geomspace(max(1, int(floors.min())), int(floors.max()), CAPS)[::-1]  # a lower cap binds more
+        each = np.geomspace(int(floors.min()), int(floors.max()), CAPS)[::-1]  # a lower cap binds more
         return [None, *dict.fromkeys(int(cap) for cap in each[1:])]
 
     def _soonest(self, stock: Stock, shapes: Shapes, low_ps: int, tolls: Sequence[float] = ()) -> int:
