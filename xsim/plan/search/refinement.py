@@ -79,7 +79,8 @@ class Refinement:
     def best(self, count: int) -> list[Sketch]:
         """The first by what they take action by action, of all that were run and the first by price."""
         found = self.hunt.found
-        self._run(sorted(found, key=lambda sketch: (found[sketch].iteration_ps, repr(sketch)))[:EQUAL])
+        for sketch in sorted(found, key=lambda sketch: (found[sketch].iteration_ps, repr(sketch)))[:EQUAL]:
+            self.time_ps(sketch)  # which has its price: no budget is asked for
         return sorted(self.times, key=lambda sketch: (self.times[sketch], repr(sketch)))[:count]
 
     def time_ps(self, sketch: Sketch) -> int:
