@@ -30,7 +30,7 @@ from tests.faulty_worker import FATES, FOLDER, STATUS
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120.0  # for what has to happen some time; nothing here is measured
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
-POINTS = 60 if SOAK else 32  # among which each fate is at least once
+POINTS = 60
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
