@@ -52,13 +52,8 @@ class Sweep:
             "network=analytic",
             f"model.seq_len=range(128,{128 * POINTS + 1},128)",
             *words,
-            *(
-                "num_workers=2",
-                f"timeout_s={timeout_s}",
-                "reserve.analytic.memory=2GB",
-                "retries=1",
-                f"out={folder / 'outputs'}",
-            ),
+            *("num_workers=2", "retries=3", "reserve.analytic.memory=2GB"),  # a point may be hit more than once
+            *(f"timeout_s={timeout_s}", f"out={folder / 'outputs'}"),
         ]
         self.environment = os.environ | {FOLDER: str(folder), "TMPDIR": str(short)}
         self.process: subprocess.Popen[bytes] | None = None
