@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
 
 from tests.planning import random_scenario, site_of
@@ -18,6 +20,7 @@ __all__ = ["judged", "searching", "slowdowns"]
 
 TOLD = ("given", "repair")  # they begin with the deployment of the scenario
 OF_ITS_OWN = {"uniform": {"search": True}}  # what makes a planner search that otherwise takes what it is told
+BY_PRICE = "xsim top=0"  # what simulation has to choose from, before it chooses
 
 
 def searching() -> dict[str, Planner]:
@@ -26,7 +29,7 @@ def searching() -> dict[str, Planner]:
     return {name: build("planner", {"name": name, **OF_ITS_OWN.get(name, {})}) for name in found}
 
 
-def judged(asked: Scenario, planners: dict[str, Planner]) -> dict[str, int]:
+def judged(asked: Scenario, planners: Mapping[str, Planner]) -> dict[str, int]:
     """Simulated picoseconds of each planner's plan, where links are shared; of those that find one."""
     site, times = site_of(asked, "flow"), {}
     for name, planner in planners.items():
@@ -38,37 +41,57 @@ def judged(asked: Scenario, planners: dict[str, Planner]) -> dict[str, int]:
     return times
 
 
-def slowdowns(rows: Iterable[dict[str, int]], name: str) -> list[float]:
-    """Of each row that has the planner's plan, its time over the least of all."""
-    return [row[name] / min(row.values()) for row in rows if name in row]
+def slowdowns(rows: Iterable[Mapping[str, int]], name: str) -> list[float]:
+    """Of each row that has the planner's plan, its time over the least of all planners."""
+    return [row[name] / min(row[own] for own in row if own != BY_PRICE) for row in rows if name in row]
 
 
-def _lines(rows: list[dict[str, int]]) -> Iterator[str]:
-    for name in searching():
+def _lines(rows: Sequence[Mapping[str, int]], planners: Iterable[str]) -> Iterator[str]:
+    for name in planners:
         found = slowdowns(rows, name)
         if found:
             mean = math.exp(fmean(map(math.log, found)))
-            best = sum(each == 1 for each in found)
+            best, near = (sum(each <= most for each in found) for most in (1, 1.02))
             means = f"{mean:.3f} x the best in the mean, {max(found):.2f} x at most"
-            yield f"{name:10} {len(found):4} plans, {means}, best {best} times"
+            yield f"{name:10} {len(found):4} plans, {means}, best {best} times, within 2 % {near} times"
+    both = [row for row in rows if BY_PRICE in row and "xsim" in row]
+    changed = sum(row[BY_PRICE] != row["xsim"] for row in both)
+    yield f"simulation chose another plan than the price in {changed} of {len(both)}"
 
 
-def main(*seeds: int) -> None:
-    """Print after each scenario what its plans take over the best, and then the table of all.
+def _stored(path: Path) -> dict[int, dict[str, int]]:
+    """What has been judged, by seed; of a planner that found nothing 0."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    rows: dict[int, dict[str, int]] = {}
+    for seed, row in map(json.loads, lines):
+        rows.setdefault(seed, {}).update(row)
+    return rows
+
+
+def main(path: Path, *seeds: int) -> None:
+    """Print of each scenario what its plans take over the best, and then the table of all.
 
     Args:
+        path: A line for each scenario that is judged is added; planners that it has are not asked again.
         seeds: The first and how many, as often as wanted.
     """
-    rows, planners = [], searching()
+    rows = _stored(path)
+    planners = {**searching(), BY_PRICE: build("planner", {"name": "xsim", "top": 0})}
     spans = [range(first, first + count) for first, count in zip(seeds[::2], seeds[1::2], strict=True)]
-    for seed in (seed for span in spans for seed in span):
-        begun = time.process_time()
-        rows.append(judged(random_scenario(seed), planners))
-        least = min(rows[-1].values(), default=1)
-        shown = " ".join(f"{name}={own / least:.3f}" for name, own in rows[-1].items())
+    asked = [seed for span in spans for seed in span]
+    for seed in asked:
+        begun, known = time.process_time(), rows.setdefault(seed, {})
+        new = {name: planner for name, planner in planners.items() if name not in known}
+        if new:
+            known.update(dict.fromkeys(new, 0) | judged(random_scenario(seed), new))
+            with path.open("a") as file:
+                file.write(json.dumps([seed, {name: known[name] for name in new}]) + "\n")
+        found = {name: own for name, own in known.items() if own}
+        least = min((own for name, own in found.items() if name != BY_PRICE), default=1)
+        shown = " ".join(f"{name}={own / least:.3f}" for name, own in found.items())
         print(seed, f"{time.process_time() - begun:.1f} s", shown, flush=True)
-    print(*_lines(rows), sep="\n")
+    print(*_lines([{n: own for n, own in rows[seed].items() if own} for seed in asked], planners), sep="\n")
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 
-__all__ = ["NoSeatError", "PlanError", "SpecError", "XsimError", "short"]
+__all__ = ["NoPlanError", "NoSeatError", "PlanError", "SpecError", "XsimError", "short"]
 
 
 class XsimError(Exception):
@@ -37,6 +37,10 @@ class SpecError(XsimError, ValueError):
             return self
         joined = f"{path}{self.field}" if self.field.startswith("[") else f"{path}.{self.field}".rstrip(".")
         return type(self)(joined, self.value, self.problem, self.fix)
+
+
+class NoPlanError(SpecError):
+    """A planner has searched, and nothing that it can make fits: another kind of plan may."""
 
 
 class NoSeatError(SpecError):

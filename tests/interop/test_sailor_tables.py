@@ -39,7 +39,7 @@ def small(batch: int = 8) -> SailorTables:
     rates = {"zone": {"card": {n: {"zone": {"card": {n: [[0.0, 2.0], 1e9]}}} for n in ("1", "2")}}}
     rates["zone"]["card"]["1"]["zone"]["card"]["2"] = [[0.0, 1.0], 1e9]
     return sailor_tables(
-        [Kind(replace(device("card"), memory_bytes=4 << 30), 4, 2, (2, 2))],
+        [Kind("card", replace(device("card"), memory_bytes=4 << 30), 4, 2, (2, 2))],
         {"card": json.dumps({"1": {str(tp): own for tp, own in times.items()}})},
         json.dumps({"model": info}),
         json.dumps(rates),
@@ -100,7 +100,7 @@ def common(reference: Path, fast: int, slow: int) -> SailorTables:
         pytest.skip("the reference data has no planner_data/sailor")
     counts = {"A100-40": fast, "V100-16": slow}
     kinds = [
-        Kind(replace(device(name), memory_bytes=MEMORY_BYTES[name]), count, 4, (4,) * (count // 4))
+        Kind(name, replace(device(name), memory_bytes=MEMORY_BYTES[name]), count, 4, (4,) * (count // 4))
         for name, count in counts.items()
     ]
     profiles = {name: (folder / "OPT-350" / name / "profile.json").read_text() for name in counts}

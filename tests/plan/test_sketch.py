@@ -147,6 +147,21 @@ def test_tensor_groups_share_hosts_and_pipelines_keep_together() -> None:
     assert [stage.samples for stage in deployment.replicas[0].stages] == [4, 4]
 
 
+def test_copies_of_a_stage_keep_together_where_that_is_asked_for() -> None:
+    """The stage with most copies first, in the host that it fills: the others share what is left."""
+    uneven = hosts((("fast", 2),), (("fast", 4),))
+    stages = (SketchStage(range(1, 4), (Copies("fast", 1),)), SketchStage(range(4, 7), (Copies("fast", 1, 2),)))
+    sketch = Sketch((pipeline(*stages, micro_batches=1, count=2),))
+
+    by_pipelines, by_copies = (place(sketch, asked(uneven, 8), together) for together in ("pipelines", "copies"))
+
+    found = [
+        [[g.ranks[0] for g in stage.groups] for replica in plan.replicas for stage in replica.stages]
+        for plan in (by_pipelines, by_copies)
+    ]
+    assert found == [[[0], [1, 2], [3], [4, 5]], [[0], [2, 3], [1], [4, 5]]]
+
+
 def test_groups_that_do_not_fit_in_order_are_packed_largest_first() -> None:
     """2, 1, 3, 2 on hosts of 4: in order the last finds two hosts with one free device each."""
     four = hosts((("fast", 4),), (("fast", 4),))

@@ -122,9 +122,12 @@ class SailorTables:
     def in_flight(self, stage: int, stages: int, micro_batches: int) -> int:
         return stages - stage
 
-    def boundary_ps(self, source: Seat, target: Seat) -> int:
+    def boundary_ps(self, source: Seat, target: Seat, *, near: bool = False) -> int:
         size = int(self._info(source.tp, "act_output_floats")[0]) * FLOAT_BYTES * source.samples
         return round(self._hand_over_s((source.kind, source.tp), (target.kind, target.tp), size) * 1e12)
+
+    def host(self, rank: int) -> int:
+        return 0
 
     def hand_overs_ps(self, stages: Sequence[tuple[Seat, ...]]) -> tuple[int, ...]:
         return hand_overs_ps(self, stages)
@@ -144,8 +147,10 @@ class SailorTables:
                 found.append((places, round(self._sum_s(members, layers, copies) * 1e12)))
         return found
 
-    def sync_floor_ps(self, kind: str, tp: int) -> Ints:
-        each = [self._ring_s(kind, kind, n * self._layer_bytes(tp), 2) for n in range(self.layers + 1)]
+    def sync_floor_ps(self, kind: str, tp: int, ends: tuple[bool, bool]) -> Ints:
+        first, layer, *_, last = self._info(tp, "params_floats").tolist()
+        sizes = [(ends[0] * first + n * layer + ends[1] * last) * FLOAT_BYTES for n in range(self.layers + 1)]
+        each = [self._ring_s(kind, kind, size, 2) for size in sizes]
         return np.array([round(seconds * 1e12) for seconds in each], dtype=np.int64)
 
     def update_ps(self, kind: str, tp: int, layers: range, samples: int = 1) -> int:
@@ -168,9 +173,6 @@ class SailorTables:
             self._known[key] = np.array([int(own[str(layer)][name]) for layer in range(self.layers + 2)])
         found: Ints = self._known[key]
         return found
-
-    def _layer_bytes(self, tp: int) -> int:
-        return int(self._info(tp, "params_floats")[1]) * FLOAT_BYTES
 
     def _hand_over_s(self, source: tuple[str, int], target: tuple[str, int], size: float) -> float:
         key = (source, target)

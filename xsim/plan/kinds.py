@@ -49,6 +49,10 @@ class Copies:
         """Of all copies."""
         return self.size * self.count
 
+    def of(self, turn: int) -> tuple[tuple[int, ...], ...]:
+        """The ranks of the copies in one of several equal pipelines, from 0."""
+        return self.ranks[turn * self.count : (turn + 1) * self.count]
+
 
 @dataclass(frozen=True, slots=True)
 class SketchStage:

@@ -1,6 +1,6 @@
-"""On which ranks device groups sit that are given by kind and size: each inside one host, those of a pipeline together.
+"""On which ranks device groups sit that are given by kind and size: each inside one host, those that are near together.
 
-Groups take free devices of their kind in the order in which they come, of the first host that their pipeline uses
+Groups take free devices of their kind in the order in which they come, of the first host that their like uses
 already, else of the first that has enough. Where that leaves one without, the groups of that kind are dealt out again,
 the largest first, each to the host that it fits most tightly: sizes that divide one another and the hosts then always
 find room (packing of other sizes is a heuristic, at most 11/9 of the hosts needed: https://doi.org/10.1137/0203025).
@@ -9,11 +9,11 @@ find room (packing of other sizes is a heuristic, at most 11/9 of the hosts need
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xsim.errors import NoSeatError, SpecError
-from xsim.spec.cluster import ClusterSpec, rank_devices, rank_hosts
+from xsim.spec.cluster import ClusterSpec, rank_hosts, rank_kinds
 
 __all__ = ["Ask", "largest_in_host", "seated"]
 
@@ -28,22 +28,26 @@ class Ask:
         path: Where the plan has it, for messages.
         device: Name of its kind of device.
         size: How many.
-        pipeline: Number of its pipeline: groups of one sit near each other.
+        near: Groups of one number sit near each other: those of a pipeline.
         ranks: Those that it insists on; empty: any.
+        first_layer: Of its stage.
+        beside: How many devices those that are near it take in all, if they had best share a host; 0: whatever.
     """
 
     path: str
     device: str
     size: int
-    pipeline: int
+    near: int
     ranks: tuple[int, ...] = ()
+    first_layer: int = 0
+    beside: int = 0
 
 
 def largest_in_host(cluster: ClusterSpec) -> dict[str, int]:
     """Of each kind of device how many the best equipped host has, in rank order of their first."""
     counts: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for device, host in zip(rank_devices(cluster), rank_hosts(cluster), strict=True):
-        counts[device.name][host] += 1
+    for kind, host in zip(rank_kinds(cluster), rank_hosts(cluster), strict=True):
+        counts[kind][host] += 1
     return {name: max(hosts.values()) for name, hosts in counts.items()}
 
 
@@ -65,7 +69,7 @@ def seated(asks: Sequence[Ask], cluster: ClusterSpec) -> tuple[tuple[int, ...], 
 
 
 def _check_insisted(asks: Sequence[Ask], cluster: ClusterSpec) -> None:
-    devices, hosts = rank_devices(cluster), rank_hosts(cluster)
+    kinds, hosts = rank_kinds(cluster), rank_hosts(cluster)
     owner: dict[int, str] = {}
     for ask in asks:
         path, value = f"{ask.path}.ranks", list(ask.ranks)
@@ -75,9 +79,9 @@ def _check_insisted(asks: Sequence[Ask], cluster: ClusterSpec) -> None:
             if not 0 <= rank < cluster.ranks:
                 problem = f"the cluster {cluster.name} has {cluster.ranks} ranks"
                 raise SpecError(path, value, problem, f"use ranks 0..{cluster.ranks - 1}")
-            if devices[rank].name != ask.device:
+            if kinds[rank] != ask.device:
                 fix = f"choose ranks of {ask.device}, or name another device"
-                raise SpecError(path, value, f"rank {rank} is a {devices[rank].name}", fix)
+                raise SpecError(path, value, f"rank {rank} is a {kinds[rank]}", fix)
             if rank in owner:
                 raise SpecError(path, value, f"rank {rank} is also in {owner[rank]}", "give each rank to one copy")
             owner[rank] = ask.path
@@ -87,8 +91,8 @@ def _check_insisted(asks: Sequence[Ask], cluster: ClusterSpec) -> None:
 
 def _free(device: str, cluster: ClusterSpec, taken: set[int]) -> Free:
     free: Free = defaultdict(list)
-    for rank, (own, host) in enumerate(zip(rank_devices(cluster), rank_hosts(cluster), strict=True)):
-        if own.name == device and rank not in taken:
+    for rank, (own, host) in enumerate(zip(rank_kinds(cluster), rank_hosts(cluster), strict=True)):
+        if own == device and rank not in taken:
             free[host].append(rank)
     return dict(free)
 
@@ -98,17 +102,19 @@ def _in_order(asks: Sequence[tuple[int, Ask]], free: Free) -> dict[int, tuple[in
     found: dict[int, tuple[int, ...]] = {}
     used: dict[int, list[int]] = defaultdict(list)
     for index, ask in asks:
-        near = (host for host in used[ask.pipeline] if host in free)
-        host = next((host for host in _each(near, free) if len(free[host]) >= ask.size), None)
+        near = (host for host in used[ask.near] if host in free)
+        tight = sorted((len(own), host) for host, own in free.items() if ask.beside and len(own) >= ask.beside)
+        first = (*near, *(host for _, host in tight))
+        host = next((host for host in _each(first, free) if len(free[host]) >= ask.size), None)
         if host is None:
             return None
         found[index] = _take(free, host, ask.size)
-        if host not in used[ask.pipeline]:
-            used[ask.pipeline].append(host)
+        if host not in used[ask.near]:
+            used[ask.near].append(host)
     return found
 
 
-def _each(near: Iterator[int], free: Free) -> Iterator[int]:
+def _each(near: Iterable[int], free: Free) -> Iterator[int]:
     yield from near
     yield from free
 

@@ -7,16 +7,18 @@ deployment of a scenario can be.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, islice
+from typing import Literal
 
 from xsim.errors import SpecError
 from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage, whole_layers
 from xsim.plan.recompute import recomputable
 from xsim.plan.seats import Ask, largest_in_host, seated
-from xsim.spec.cluster import DeviceSpec, rank_devices
+from xsim.spec.cluster import ClusterSpec, rank_kinds
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
+from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario, check_deployment
 
 __all__ = [
@@ -24,15 +26,19 @@ __all__ = [
     "Pipeline",
     "Sketch",
     "SketchStage",
+    "Together",
     "check",
     "check_uncut",
     "merged",
     "pipeline_of",
     "place",
+    "renamed",
     "sketch_of",
     "unplaced",
     "whole_layers",
 ]
+
+Together = Literal["pipelines", "copies"]
 
 
 def check(sketch: Sketch, scenario: Scenario) -> None:
@@ -54,7 +60,7 @@ def _cut_twice(sketch: Sketch) -> bool:
     return any(stage.ep > 1 or any(copies.cp > 1 for copies in stage.copies) for stage in stages)
 
 
-def _seats(sketch: Sketch, scenario: Scenario) -> tuple[tuple[int, ...], ...]:
+def _seats(sketch: Sketch, scenario: Scenario, together: Together = "pipelines") -> tuple[tuple[int, ...], ...]:
     """The ranks of every copy, pipeline by pipeline, once all is checked."""
     try:
         _check_devices(sketch, scenario)
@@ -65,7 +71,7 @@ def _seats(sketch: Sketch, scenario: Scenario) -> tuple[tuple[int, ...], ...]:
             except SpecError as error:
                 raise error.under(f"pipelines[{number}]") from None
         _check_batch(sketch, scenario.batch)
-        return seated(_asks(sketch), scenario.cluster)
+        return _in_turn(_asks(sketch), scenario.cluster, together)
     except SpecError as error:
         raise error.under("plan") from None
 
@@ -88,7 +94,7 @@ def _check_devices(sketch: Sketch, scenario: Scenario) -> None:
         if copies.tp > scenario.model.heads:
             problem = f"the model has {scenario.model.heads} heads"
             raise SpecError(f"{path}.tp", copies.tp, problem, f"write {scenario.model.heads} or less")
-    has = Counter(device.name for device in rank_devices(scenario.cluster))
+    has = Counter(rank_kinds(scenario.cluster))
     for device, needed in sketch.devices.items():
         if needed > has[device]:
             problem = f"the cluster {scenario.cluster.name} has {has[device]}, {needed - has[device]} too few"
@@ -111,19 +117,36 @@ def _check_recompute(pipeline: Pipeline, scenario: Scenario) -> None:
                 )
 
 
-def place(sketch: Sketch, scenario: Scenario) -> DeploymentPlan:
+def _in_turn(asks: Sequence[Ask], cluster: ClusterSpec, together: Together) -> tuple[tuple[int, ...], ...]:
+    """Seats in the order of ``asks``, whoever comes first."""
+    if together == "pipelines":
+        return seated(asks, cluster)
+    sizes = Counter[tuple[str, int]]()
+    for ask in asks:
+        sizes[ask.device, ask.first_layer] += ask.size
+    beside = [sizes[ask.device, ask.first_layer] for ask in asks]
+    turns = sorted(range(len(asks)), key=lambda index: (-beside[index], asks[index].first_layer))
+    found = seated([replace(asks[i], near=asks[i].first_layer, beside=beside[i]) for i in turns], cluster)
+    return tuple(ranks for _, ranks in sorted(zip(turns, found, strict=True)))
+
+
+def place(sketch: Sketch, scenario: Scenario, together: Together = "pipelines") -> DeploymentPlan:
     """The deployment that it is on this cluster, checked, with embedding and head; ``xsim.plan.seats`` has the ranks.
+
+    Args:
+        together: Who shares hosts as far as there is room: the stages of a pipeline, which then hand over near, or the
+            ``copies`` of a stage, of all pipelines, which then sum gradients near.
 
     Raises:
         SpecError: As ``check`` says; ``NoSeatError`` if the hosts have no room for groups of these sizes together.
     """
-    return _placed(sketch, scenario, _seats(sketch, scenario))
+    return _placed(sketch, scenario, _seats(sketch, scenario, together))
 
 
 def _placed(sketch: Sketch, scenario: Scenario, seats: Iterable[tuple[int, ...]]) -> DeploymentPlan:
     ranks = iter(seats)
     replicas = tuple(
-        _replica(pipeline, scenario.model.layers, ranks) for pipeline in sketch.pipelines for _ in range(pipeline.count)
+        _replica(pipeline, scenario.model, ranks) for pipeline in sketch.pipelines for _ in range(pipeline.count)
     )
     found = DeploymentPlan(replicas=replicas, name=sketch.name, zero=sketch.zero, predicted_ps=sketch.predicted_ps)
     return check_deployment(found, scenario)
@@ -141,9 +164,10 @@ def _asks(sketch: Sketch) -> list[Ask]:
                     if copies.ranks and len(copies.ranks) != copies.count * pipeline.count:
                         problem = f"there are {copies.count * pipeline.count} copies"
                         raise SpecError(f"{path}.ranks", list(copies.ranks), problem, "list the ranks of each")
-                    own = copies.ranks[turn * copies.count : (turn + 1) * copies.count] or ((),) * copies.count
+                    own = copies.of(turn) or ((),) * copies.count
+                    first = stage.layers.start
                     parts = (part for ranks in own for part in _contexts(copies, ranks, path))
-                    asks.extend(Ask(path, copies.device, copies.tp, replica, ranks) for ranks in parts)
+                    asks.extend(Ask(path, copies.device, copies.tp, replica, ranks, first) for ranks in parts)
             replica += 1
     return asks
 
@@ -164,9 +188,9 @@ def _each_copies(sketch: Sketch) -> Iterator[tuple[str, Copies]]:
                 yield f"pipelines[{p}].stages[{s}].copies[{c}]", copies
 
 
-def _replica(pipeline: Pipeline, layers: int, ranks: Iterator[tuple[int, ...]]) -> Replica:
+def _replica(pipeline: Pipeline, model: ModelSpec, ranks: Iterator[tuple[int, ...]]) -> Replica:
     stages = []
-    for stage, held in zip(pipeline.stages, whole_layers(pipeline, layers), strict=True):
+    for stage, held in zip(pipeline.stages, whole_layers(pipeline, model.layers), strict=True):
         each = zip(stage.copies, stage.samples(pipeline.micro_batch), strict=True)
         groups = tuple(
             DeviceGroup(
@@ -178,9 +202,9 @@ def _replica(pipeline: Pipeline, layers: int, ranks: Iterator[tuple[int, ...]]) 
             for copies, samples in each
             for _ in range(copies.count)
         )
-        first = _transformer(stage, layers).start
+        first = _transformer(stage, model.layers).start
         again = tuple(Recompute(operator=name, layers=range(first, first + count)) for name, count in stage.recompute)
-        cut = stage.sequence_parallel
+        cut = stage.sequence_parallel or (model.experts > 0 and any(copies.tp > 1 for copies in stage.copies))
         stages.append(Stage(groups=groups, layers=(held,), sequence_parallel=cut, ep=stage.ep, recompute=again))
     return Replica(stages=tuple(stages), micro_batch=pipeline.micro_batch, micro_batches=pipeline.micro_batches)
 
@@ -220,7 +244,7 @@ def check_uncut(deployment: DeploymentPlan, number: int) -> None:
 
 def pipeline_of(deployment: DeploymentPlan, number: int, scenario: Scenario) -> Pipeline:
     """One replica as ``sketch_of`` has it, and what that refuses."""
-    devices, replica = rank_devices(scenario.cluster), deployment.replicas[number]
+    devices, replica = rank_kinds(scenario.cluster), deployment.replicas[number]
     try:
         stages = tuple(
             _outlined(stage, f"stages[{s}]", devices, scenario.model.layers) for s, stage in enumerate(replica.stages)
@@ -230,11 +254,11 @@ def pipeline_of(deployment: DeploymentPlan, number: int, scenario: Scenario) -> 
     return Pipeline(stages, replica.micro_batch, replica.micro_batches)
 
 
-def _outlined(stage: Stage, path: str, devices: Sequence[DeviceSpec], layers: int) -> SketchStage:
+def _outlined(stage: Stage, path: str, devices: Sequence[str], layers: int) -> SketchStage:
     _check_plain(stage, path)
     copies = []
     for g, group in enumerate(stage.groups):
-        kinds = sorted({devices[rank].name for rank in group.ranks})
+        kinds = sorted({devices[rank] for rank in group.ranks})
         if len(kinds) > 1:
             problem = f"it has {' and '.join(kinds)}, and a plan in kinds of devices has one kind in a copy"
             raise SpecError(f"{path}.groups[{g}].ranks", list(group.ranks), problem, "give it devices of one kind")
@@ -263,13 +287,19 @@ def _inner(held: range, layers: int) -> range:
 
 def unplaced(sketch: Sketch) -> Sketch:
     """The same plan without its ranks."""
+    return _changed(sketch, lambda copies: replace(copies, ranks=()))
+
+
+def renamed(sketch: Sketch, names: Mapping[str, str]) -> Sketch:
+    """The same plan where kinds of devices are called otherwise."""
+    return _changed(sketch, lambda copies: replace(copies, device=names[copies.device]))
+
+
+def _changed(sketch: Sketch, change: Callable[[Copies], Copies]) -> Sketch:
     pipelines = (
         replace(
             pipeline,
-            stages=tuple(
-                replace(stage, copies=tuple(replace(copies, ranks=()) for copies in stage.copies))
-                for stage in pipeline.stages
-            ),
+            stages=tuple(replace(stage, copies=tuple(map(change, stage.copies))) for stage in pipeline.stages),
         )
         for pipeline in sketch.pipelines
     )
@@ -304,12 +334,7 @@ def _alike(copies: Copies) -> tuple[object, ...]:
 
 
 def _counted(run: Sequence[Copies], pipelines: int) -> Copies:
-    ranks = tuple(
-        own
-        for turn in range(pipelines)
-        for each in run
-        for own in each.ranks[turn * each.count : (turn + 1) * each.count]
-    )
+    ranks = tuple(own for turn in range(pipelines) for each in run for own in each.of(turn))
     return replace(run[0], count=sum(each.count for each in run), ranks=ranks)
 
 

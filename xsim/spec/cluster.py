@@ -27,6 +27,7 @@ __all__ = [
     "ScaleOutSpec",
     "rank_devices",
     "rank_hosts",
+    "rank_kinds",
     "rank_slots",
 ]
 
@@ -266,6 +267,21 @@ def rank_devices(cluster: ClusterSpec) -> tuple[DeviceSpec, ...]:
     """The device of each rank."""
     rated = {slot: slot.rated_device for host in cluster.hosts for slot in host.devices}
     return tuple(rated[slot] for slot in rank_slots(cluster))
+
+
+@lru_cache(maxsize=16)
+def rank_kinds(cluster: ClusterSpec) -> tuple[str, ...]:
+    """The kind of device of each rank: its name, and of unlike ones of a name, but for the fastest, the speed too.
+
+    Unlike ones of one speed are told apart by numbers.
+    """
+    kinds: dict[DeviceSpec, str] = {}
+    for device in sorted(dict.fromkeys(rank_devices(cluster)), key=lambda device: -device.speed):
+        taken = set(kinds.values())
+        fast = f"{device.name}@{device.speed:g}"
+        numbered = (f"{fast}#{number}" for number in range(2, len(taken) + 3))
+        kinds[device] = next(name for name in (device.name, fast, *numbered) if name not in taken)
+    return tuple(kinds[device] for device in rank_devices(cluster))
 
 
 @lru_cache(maxsize=16)

@@ -43,7 +43,7 @@ class Drawn:
     def backward_ps(self, kind: str, _tp: int, _samples: int) -> Ints:
         return np.array(self.backward[kind], dtype=np.int64)
 
-    def boundary_ps(self, source: Seat, target: Seat) -> int:
+    def boundary_ps(self, source: Seat, target: Seat, *, near: bool = False) -> int:
         return self.sends[source.kind, target.kind]
 
     def update_ps(self, kind: str, _tp: int, _held: range, _samples: int) -> int:

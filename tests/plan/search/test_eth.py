@@ -143,7 +143,7 @@ def test_units_are_powers_of_two_that_leave_about_sixteen() -> None:
     device = rank_devices(SCENARIO.cluster)[0]
 
     def kinds(*hosts: tuple[int, int]) -> list[Kind]:
-        return [Kind(device, count * size, size, (size,) * count) for count, size in hosts]
+        return [Kind(device.name, device, count * size, size, (size,) * count) for count, size in hosts]
 
     assert units_of(kinds((1, 2), (1, 2)), 0, 0) == Units(1, 1)
     assert units_of(kinds((4, 8), (4, 8)), 0, 0) == Units(4, 4)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from tests.plan.search.small import PlanningSite, question, tables_of
-from xsim.errors import SpecError
+from xsim.errors import NoPlanError, SpecError
 from xsim.experiment import Experiment, run
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.plan.contracts import Estimate, PlannerSite
@@ -88,8 +88,10 @@ def test_each_name_is_of_its_own_plan(proof: int) -> None:
 
     Xsim(top=6, proof=proof).plan(ASKED, judge)
 
-    least_ps = min(plan.predicted_ps or 0 for plan in judge.seen)
-    by_price = sorted(judge.seen, key=lambda plan: plan.predicted_ps or 0)
+    whole = [plan for plan in judge.seen if not plan.zero]
+    least_ps = min(plan.predicted_ps or 0 for plan in whole)
+    assert {plan.name for plan in judge.seen if plan.zero} <= {"xsim, with states shared out"}
+    by_price = sorted(whole, key=lambda plan: plan.predicted_ps or 0)
     assert len({plan.name for plan in by_price}) >= 2
     if proof:
         assert {plan.name for plan in by_price if plan.predicted_ps == least_ps} == {"xsim, proven best by price"}
@@ -285,3 +287,49 @@ def test_plans_of_other_planners_compete_by_simulation() -> None:
     assert _on_one_rank(Xsim(others=("malleus",)).plan(ASKED, there))
     assert not _on_one_rank(Xsim(others=()).plan(ASKED, there))
     assert not _on_one_rank(Xsim(others=("malleus",), top=0).plan(ASKED, there))
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A planner that tells of its progress without end, or until it is stopped."""
+
+    error: Exception | None = None
+
+    def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
+        if self.error is not None:
+            raise self.error
+        for step in range(10**6):
+            site.progress(step, 10**6, "steps")
+        return Alone().plan(scenario, site)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking(PlanningSite):
+    """Has one other planner."""
+
+    other: Steps = field(default_factory=Steps)
+
+    def planner(self, name: str, **options: object) -> Steps:
+        return self.other
+
+    def simulate(self, deployment: DeploymentPlan) -> Estimate:
+        return Estimate(training_time_ps=5, fits=True)
+
+
+def asking(other: Steps) -> Asking:
+    return Asking(OneSwitch().build(ASKED.cluster), ASKED.dtype_bytes, other=other)
+
+
+def test_what_other_planners_do_counts_in_the_budget() -> None:
+    found = Xsim(others=("malleus",), budget=300, proof=0).plan(ASKED, asking(Steps()))
+
+    assert found.name == "xsim, cut short by its budget"
+
+
+def test_only_that_another_planner_finds_nothing_is_passed_over() -> None:
+    nothing = NoPlanError("planner", "malleus", "no plan fits", "add devices")
+    broken = SpecError("schedule", "odd", "it is refused", "choose another")
+
+    Xsim(others=("malleus",)).plan(ASKED, asking(Steps(nothing)))
+    with pytest.raises(SpecError, match="it is refused"):
+        Xsim(others=("malleus",)).plan(ASKED, asking(Steps(broken)))

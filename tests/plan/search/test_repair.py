@@ -16,7 +16,7 @@ from xsim.plan.planner.xsim import Xsim
 from xsim.plan.search.price import price
 from xsim.plan.search.survivors import without
 from xsim.plan.sketch import place, sketch_of
-from xsim.spec.cluster import rank_devices
+from xsim.spec.cluster import rank_devices, rank_kinds
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
@@ -135,3 +135,58 @@ def test_a_plan_from_scratch_uses_none_that_is_lost(lost: tuple[int, ...]) -> No
     assert found.predicted_ps == pytest.approx(planned(Xsim(top=0), smaller).predicted_ps, rel=0.05)
     with pytest.raises(SpecError, match=r"planner.lost = 9"):
         planned(Xsim(lost=(9,)))
+
+
+def slowed(asked: Scenario, speed: float) -> Scenario:
+    """The first device at another speed."""
+    first, *others = asked.cluster.hosts
+    (slot,) = first.devices
+    slow = replace(slot, device=replace(slot.device, speed=speed), count=1)
+    hosts = (replace(first, devices=(slow, replace(slot, count=slot.count - 1))), *others)
+    return replace(asked, cluster=replace(asked.cluster, hosts=hosts))
+
+
+def test_slowed_devices_are_a_kind_of_their_own() -> None:
+    assert rank_kinds(slowed(BARE, 0.5).cluster) == ("fast@0.5", "fast", "fast", "fast", *["slow"] * 4)
+    assert rank_kinds(BARE.cluster) == tuple(device.name for device in rank_devices(BARE.cluster))
+
+
+def test_a_replica_with_a_slow_device_is_left_less_of_the_batch() -> None:
+    before = repaired(Repair(how="keep"))
+    after = repaired(Repair(how="keep"), slowed(GIVEN, 0.5))
+
+    assert [group.ranks for _, group in after.groups()] == [group.ranks for _, group in before.groups()]
+    assert after.samples == before.samples == 24
+    assert after.replicas[0].micro_batches < before.replicas[0].micro_batches
+    assert after.replicas[1].micro_batches > after.replicas[0].micro_batches
+
+
+def test_a_slow_device_is_left_out_like_a_failed_one() -> None:
+    found = repaired(Repair(lost=(0,)), slowed(GIVEN, 0.5))
+
+    assert [group.ranks for _, group in found.groups()] == [(1,), (2, 3), (4, 5, 6, 7)]
+
+
+def test_what_is_lost_cannot_be_kept() -> None:
+    with pytest.raises(SpecError, match=r"planner.lost = \[0\]: the deployment uses a rank of it; write how: shrink"):
+        repaired(Repair(lost=(0,), how="keep"))
+
+
+def test_a_plan_from_scratch_leaves_less_to_a_slow_device() -> None:
+    asked = slowed(BARE, 0.1)
+    found = Xsim(top=0, proof=0).plan(asked, PlanningSite(OneSwitch().build(asked.cluster), asked.dtype_bytes))
+
+    alike = [replica for replica in found.replicas if any(0 in group.ranks for group in replica.stages[0].groups)]
+    mixed = [group for _, group in found.groups() if 0 in group.ranks and len(group.ranks) > 1]
+    assert not mixed
+    assert all(replica.samples < 24 // len(found.replicas) or len(replica.stages) > 1 for replica in alike)
+
+
+@pytest.mark.parametrize("lost", [(0,), (1, 2, 3)])
+def test_slow_devices_or_the_others_of_their_name_may_all_be_lost(lost: tuple[int, ...]) -> None:
+    asked = slowed(BARE, 0.5)
+    planner = Xsim(top=0, proof=0, lost=lost)
+    found = planner.plan(asked, PlanningSite(OneSwitch().build(asked.cluster), asked.dtype_bytes))
+
+    assert {rank for _, group in found.groups() for rank in group.ranks}.isdisjoint(lost)
+    assert found.samples == asked.batch

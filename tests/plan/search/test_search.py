@@ -216,7 +216,7 @@ def test_sums_grow_with_the_ring_and_updates_do_not() -> None:
 
     each = shapes.beyond_ps(np.array([[count] for count in (1, 2, 4)]) + 0 * shapes.number)[:, row].tolist()
 
-    update_ps, floor_ps = known.update_ps("fast", 1, range(6)), int(known.sync_floor_ps("fast", 1)[4])
+    update_ps, floor_ps = known.update_ps("fast", 1, range(6)), int(known.sync_floor_ps("fast", 1, (True, True))[4])
     assert update_ps > 0
     assert each == [update_ps, floor_ps + update_ps, floor_ps * 3 // 2 + update_ps]
 

@@ -28,7 +28,7 @@ from xsim.interop.plans.target import (
 )
 from xsim.interop.plans.texts import digits, shown
 from xsim.plan.sketch import Pipeline, Sketch, SketchStage
-from xsim.spec.cluster import rank_devices
+from xsim.spec.cluster import rank_kinds
 from xsim.spec.scenario import Scenario
 
 __all__ = ["megatron_plan", "megatron_words"]
@@ -216,7 +216,7 @@ def megatron_words(sketch: Sketch, scenario: Scenario) -> tuple[str, ...]:
 
 def _check_order(sketch: Sketch, size: int, scenario: Scenario) -> None:
     """Refuse a plan whose stages would get other devices than it says, as ranks are numbered there."""
-    devices = [device.name for device in rank_devices(scenario.cluster)]
+    devices = rank_kinds(scenario.cluster)
     pp = len(sketch.pipelines[0].stages)
     dp = sum(pipeline.count * pipeline.stages[0].width for pipeline in sketch.pipelines)
     there = [Counter(devices[(stage * dp + r) * size] for r in range(dp)) for stage in range(pp)]

@@ -28,7 +28,7 @@ from xsim.interop.plans.target import (
 )
 from xsim.interop.plans.texts import digits
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
-from xsim.spec.cluster import rank_devices
+from xsim.spec.cluster import rank_kinds
 
 __all__ = ["metis_plan", "metis_values"]
 
@@ -108,7 +108,7 @@ def _kinds(sequence: object, used: int, target: Target, path: str) -> list[tuple
     if not isinstance(sequence, list | tuple) or not sequence:
         raise SpecError(f"{path}.node_sequence", sequence, "it names no types", "name what Metis's search printed")
     kinds = [kind_of(target, each, f"{path}.node_sequence") for each in sequence]
-    has = Counter(device.name for device in rank_devices(target.scenario.cluster))
+    has = Counter(rank_kinds(target.scenario.cluster))
     total = sum(has[kind] for kind in kinds)
     if total != used and (len(kinds) > 1 or total < used):
         problem = f"its stages have {used} devices, and the cluster has {total} {' and '.join(kinds)}"

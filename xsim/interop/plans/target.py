@@ -15,7 +15,7 @@ from xsim.interop.plans.texts import from_json, shown
 from xsim.interop.profiles import device_name
 from xsim.plan.recompute import recomputable
 from xsim.plan.sketch import Copies, Sketch, check, merged
-from xsim.spec.cluster import rank_devices
+from xsim.spec.cluster import rank_kinds
 from xsim.spec.deployment import MOST_ACTIONS
 from xsim.spec.scenario import Scenario
 from xsim.units import PS_PER_S
@@ -146,7 +146,7 @@ def kind_of(target: Target, name: object, path: str) -> str:
     Raises:
         SpecError: There is none, or several.
     """
-    kinds = tuple(dict.fromkeys(device.name for device in rank_devices(target.scenario.cluster)))
+    kinds = tuple(dict.fromkeys(rank_kinds(target.scenario.cluster)))
     foreign = str(name)
     for each in (target.devices.get(foreign), foreign, device_name(foreign)):
         if each in kinds:
@@ -245,7 +245,7 @@ def copies_on(ranks: Sequence[int], tp: int, target: Target, path: str, cp: int 
     Raises:
         SpecError: A rank is not in the cluster, one copy has unlike devices, or they do not divide.
     """
-    devices = rank_devices(target.scenario.cluster)
+    devices = rank_kinds(target.scenario.cluster)
     if tp < 1 or len(ranks) % (tp * cp):
         raise SpecError(path, tp, f"{len(ranks)} devices are not cut {tp} ways", "choose a divisor")
     if len(ranks) > len(devices):
@@ -256,7 +256,7 @@ def copies_on(ranks: Sequence[int], tp: int, target: Target, path: str, cp: int 
         stray = [rank for rank in own if not 0 <= rank < len(devices)]
         if stray:
             raise _other_cluster(path, stray[0], target)
-        kinds = tuple(dict.fromkeys(devices[rank].name for rank in own))
+        kinds = tuple(dict.fromkeys(devices[rank] for rank in own))
         if len(kinds) > 1:
             problem = f"a copy would be cut over {' and '.join(kinds)}"
             raise SpecError(path, list(own), problem, "choose the cluster that was planned for")

@@ -13,7 +13,7 @@ from xsim.plan.search.grids import divisors
 from xsim.plan.search.shortage import Shortage, nothing_fits
 from xsim.plan.search.sync import ring_ps, ring_rate
 from xsim.plan.search.tables import ModelTables, tables
-from xsim.spec.cluster import rank_devices
+from xsim.spec.cluster import rank_devices, rank_kinds
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
 from xsim.spec.scenario import Scenario, check_deployment
 
@@ -96,8 +96,8 @@ class _Samples:
         return check_deployment(plan, self.scenario)
 
     def _slowest_ps(self, samples: list[int]) -> int:
-        devices = rank_devices(self.scenario.cluster)
-        return max(self.pass_ps(device.name, own) for device, own in zip(devices, samples, strict=True))
+        kinds = rank_kinds(self.scenario.cluster)
+        return max(self.pass_ps(kind, own) for kind, own in zip(kinds, samples, strict=True))
 
     def _exchange_ps(self, ranks: list[int]) -> int:
         """Weights gathered twice and gradients scattered once, in rings at the rate of the slowest link on them."""
@@ -122,14 +122,14 @@ class _Samples:
             taken = sum(kind.count * self._within(kind.name, most[kind.name], middle) for kind in kinds)
             low, high = (low, middle) if taken >= total else (middle + 1, high)
         each = {kind.name: self._within(kind.name, most[kind.name], low) for kind in kinds}
-        samples = [each[device.name] for device in rank_devices(self.scenario.cluster)]
+        samples = [each[kind] for kind in rank_kinds(self.scenario.cluster)]
         return self._trimmed(samples, sum(samples) - total)
 
     def _trimmed(self, samples: list[int], excess: int) -> list[int]:
         """Less of them, always of the one that takes longest; of equals the last."""
-        devices = rank_devices(self.scenario.cluster)
+        kinds = rank_kinds(self.scenario.cluster)
         while excess:
-            slowest = max(range(len(samples)), key=lambda r: (self.pass_ps(devices[r].name, samples[r]), r))
+            slowest = max(range(len(samples)), key=lambda r: (self.pass_ps(kinds[r], samples[r]), r))
             samples[slowest] -= 1
             excess -= 1
         return samples

@@ -22,7 +22,7 @@ from xsim.plan.search.stage_runs import StageRuns
 from xsim.plan.search.tables import tables
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
 from xsim.spec.checks import MOST_TRIES, at_least, at_most
-from xsim.spec.cluster import rank_devices, rank_hosts
+from xsim.spec.cluster import rank_devices, rank_hosts, rank_kinds
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
@@ -104,10 +104,10 @@ class Hexiscale:
         return tuple(_shortest_way(weights, groups)[: scenario.model.layers])
 
     def _groups(self, scenario: Scenario, ranks: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        devices, hosts = rank_devices(scenario.cluster), rank_hosts(scenario.cluster)
+        kinds, hosts = rank_kinds(scenario.cluster), rank_hosts(scenario.cluster)
         places: dict[tuple[int, str], list[int]] = {}
         for rank in ranks:
-            places.setdefault((hosts[rank], devices[rank].name), []).append(rank)
+            places.setdefault((hosts[rank], kinds[rank]), []).append(rank)
         most = min(self.largest_tp or scenario.model.heads, scenario.model.heads)
         for own in places.values():
             start = 0
@@ -154,20 +154,20 @@ def _sketch(
     micro_batches, rest = divmod(scenario.batch, len(pipelines) * samples)
     if rest:
         return None
-    devices, found = rank_devices(scenario.cluster), []
+    devices, names, found = rank_devices(scenario.cluster), rank_kinds(scenario.cluster), []
     for groups in pipelines:
-        kinds = [devices[group[0]] for group in groups]
-        memory = [kind.memory_bytes * len(group) for kind, group in zip(kinds, groups, strict=True)]
+        kinds = [names[group[0]] for group in groups]
+        memory = [devices[group[0]].memory_bytes * len(group) for group in groups]
         spare = scenario.model.layers - len(groups)
         layers = [1 + more for more in largest_remainder(spare, memory)]
         stages, start = [], 1
         for s, (kind, group, held) in enumerate(zip(kinds, groups, layers, strict=True)):
             ends = (s == 0, s == len(groups) - 1)
             flying = runs.tables.in_flight(s, len(groups), micro_batches)
-            seat = Seat(kind.name, len(group), samples)
+            seat = Seat(kind, len(group), samples)
             if not runs.holds(seat, ends, flying, held):
                 return None
-            stages.append(SketchStage(range(start, start + held), (Copies(kind.name, len(group), ranks=(group,)),)))
+            stages.append(SketchStage(range(start, start + held), (Copies(kind, len(group), ranks=(group,)),)))
             start += held
         found.append(Pipeline(tuple(stages), samples, micro_batches))
     return Sketch(tuple(found))

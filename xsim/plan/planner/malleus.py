@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise, permutations
+from itertools import accumulate, pairwise, permutations, product
 
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
@@ -68,12 +68,11 @@ class Malleus:
         check_divides(self.micro_batch, scenario.batch)
         self._check_pipelines(scenario, sum(own // max(self.tp, 1) for kind in kinds for own in kind.hosts))
         degrees = (self.tp,) if self.tp else powers_of_two(largest)
-        for number, tp in enumerate(degrees):
-            site.progress(number, len(degrees), "tensor degrees")
+        sizes = (self.micro_batch,) if self.micro_batch else (1, 2, 4, 8)
+        for number, (tp, micro_batch) in enumerate(product(degrees, sizes)):
+            site.progress(number, len(degrees) * len(sizes), "tensor degrees and micro-batches")
             groups = {kind.name: sum(own // tp for own in kind.hosts) for kind in kinds if kind.per_host >= tp}
-            for micro_batch in (self.micro_batch,) if self.micro_batch else (1, 2, 4, 8):
-                if scenario.batch % micro_batch or not groups:
-                    continue
+            if groups and scenario.batch % micro_batch == 0:
                 dealing = _Dealing(runs, tuple(groups.items()), tp, micro_batch, self.evaluations)
                 most = min(sum(groups.values()), scenario.batch // micro_batch)
                 for dp in (self.dp,) if self.dp else sorted({*divisors(most), *powers_of_two(most)}):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -10,7 +10,8 @@ from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.layout import even_cuts
 from xsim.plan.memory import deployment_memory
-from xsim.plan.search.grids import grids
+from xsim.plan.search.deployed import Deployed
+from xsim.plan.search.grids import grids, powers_of_two
 from xsim.plan.search.price import price
 from xsim.plan.search.shortage import Shortage, nothing_fits
 from xsim.plan.search.tables import tables
@@ -24,6 +25,7 @@ from xsim.units import parse_bytes
 __all__ = ["Uniform"]
 
 LARGEST_MICRO_BATCH = 8  # that is tried
+SHORTEST = 4096  # tokens of a context rank that is tried: with less, work hides little of what keys and values take
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,8 @@ class Uniform:
 
     Attributes:
         tp: Tensor-parallel degree; 0 takes all devices of the smallest host.
-        cp: Context-parallel degree.
-        ep: Expert-parallel degree; it divides the data-parallel one.
+        cp: Context-parallel degree; 0 with ``search``: the best, each context rank having 4096 tokens or more.
+        ep: Expert-parallel degree; it divides the data-parallel one; 0 with ``search``: the best power of two.
         pp: Pipeline stages; layers that do not divide are dealt out as evenly as possible.
         chunks: Virtual stages of each stage, which hold the layers in turn; more than one needs a schedule for them.
         micro_batch: Samples of one micro-batch.
@@ -70,8 +72,8 @@ class Uniform:
 
     def __post_init__(self) -> None:
         at_least(self, "tp", 0)
-        at_least(self, "cp", 1)
-        at_least(self, "ep", 1)
+        at_least(self, "cp", 0 if self.search else 1)
+        at_least(self, "ep", 0 if self.search else 1)
         at_least(self, "pp", 1)
         at_least(self, "chunks", 1)
         at_least(self, "micro_batch", 1)
@@ -128,11 +130,32 @@ class Uniform:
 
     def _timed(self, scenario: Scenario, site: PlannerSite) -> Iterator[tuple[int, DeploymentPlan]]:
         priced = tables(scenario, site, sequence_parallel=self.sequence_parallel)
-        for grid in grids(scenario, 0, LARGEST_MICRO_BATCH):
-            if grid.stages(scenario):
-                found = replace(self, search=False, tp=grid.tp, pp=grid.pp, micro_batch=grid.samples)
-                deployment = check_deployment(found.plan(scenario, site), scenario)
-                yield price(sketch_of(deployment, scenario), priced).iteration_ps, deployment
+        cut, deployed = priced.sequence_parallel, Deployed(scenario, site)
+        each = [(cp, own) for cp in self._contexts(scenario) for own in grids(scenario, 0, LARGEST_MICRO_BATCH, cp)]
+        for number, (cp, grid) in enumerate(each):
+            site.progress(number, len(each), "grids")
+            if not replace(grid, dp=cp * grid.dp).stages(scenario):
+                continue
+            own = replace(self, search=False, tp=grid.tp, cp=cp, ep=1, pp=grid.pp, micro_batch=grid.samples)
+            for ep in self._expert_degrees(scenario, grid.dp):
+                found = replace(own, sequence_parallel=cut, ep=ep)
+                try:
+                    deployment = check_deployment(found.plan(scenario, site), scenario)
+                except SpecError:
+                    if cp == self.cp and ep == self.ep:
+                        raise
+                    continue  # the model's heads, tokens or attention are not cut this way
+                if cp * ep > 1:
+                    yield deployed.price_ps(deployment), deployment
+                else:
+                    yield price(sketch_of(deployment, scenario), priced).iteration_ps, deployment
+
+    def _contexts(self, scenario: Scenario) -> Sequence[int]:
+        return (self.cp,) if self.cp else powers_of_two(max(1, scenario.model.seq_len // SHORTEST))
+
+    def _expert_degrees(self, scenario: Scenario, dp: int) -> list[int]:
+        each = [self.ep] if self.ep else powers_of_two(max(1, min(dp, scenario.model.experts)))
+        return [ep for ep in each if dp % ep == 0]
 
     def _bucket_bytes(self) -> int | None:
         try:

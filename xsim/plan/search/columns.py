@@ -83,9 +83,9 @@ class Columns:
         return self._known[len(self.rows)]
 
     def _floors(self) -> Ints:
-        own = {(kind, tp) for kind, tp, *_ in self._numbers}
-        by_seat = {at: self.tables.sync_floor_ps(*at) for at in sorted(own)}
-        each = [by_seat[kind, tp] for kind, tp, *_ in self._numbers]
+        places = [(kind, tp, ends) for kind, tp, _, ends, _ in self._numbers]
+        known = {at: self.tables.sync_floor_ps(*at) for at in sorted(set(places))}
+        each = [known[at] for at in places]
         return np.array(each, dtype=np.int64).reshape(len(each), -1)
 
     def _update(self, kind: str, tp: int, samples: int, ends: tuple[bool, bool]) -> list[int]:

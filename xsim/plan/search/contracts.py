@@ -21,23 +21,20 @@ Again = tuple[tuple[str, int], ...]  # (operator, in how many of a stage's trans
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Devices of one name.
+    """Devices of one kind.
 
     Attributes:
+        name: Of the kind, as the cluster tells it from others.
         count: In the whole cluster.
         per_host: The most that one host has.
         hosts: How many each host has that has any.
     """
 
+    name: str
     device: DeviceSpec
     count: int
     per_host: int
     hosts: tuple[int, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Of the device."""
-        return self.device.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +115,15 @@ class Tables(Protocol):
     def in_flight(self, stage: int, stages: int, micro_batches: int) -> int:
         """Micro-batches that a stage keeps activations of, at most."""
 
-    def boundary_ps(self, source: Seat, target: Seat) -> int:
-        """One hand-over of a micro-batch's activations from stage to stage, across hosts if there are several."""
+    def boundary_ps(self, source: Seat, target: Seat, *, near: bool = False) -> int:
+        """One hand-over of a micro-batch's activations from stage to stage.
+
+        Args:
+            near: Inside a host, if one has room for both; else across hosts, if there are several.
+        """
+
+    def host(self, rank: int) -> int:
+        """The host that a rank is in."""
 
     def hand_overs_ps(self, stages: Sequence[tuple[Seat, ...]]) -> tuple[int, ...]:
         """What each stage of a pipeline sends to its neighbours for one micro-batch, both ways, weighted."""
@@ -133,10 +137,13 @@ class Tables(Protocol):
     def sums_ps(self, sketch: Sketch) -> list[tuple[tuple[tuple[int, int], ...], int]]:
         """Each sum of gradients: (pipeline, stage) of all who have part in it, sorted, and what it takes alone."""
 
-    def sync_floor_ps(self, kind: str, tp: int) -> Ints:
+    def sync_floor_ps(self, kind: str, tp: int, ends: tuple[bool, bool]) -> Ints:
         """What a stage of 0..L transformer layers takes at least to sum their gradients if anybody else has any.
 
         Not less with more layers.
+
+        Args:
+            ends: Whether it holds the embedding, and the head.
         """
 
     def update_ps(self, kind: str, tp: int, layers: range, samples: int = 1) -> int:

@@ -8,6 +8,7 @@ backward passes; a stage has part in one sum at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -62,15 +63,31 @@ def _ends_ps(pipeline: Pipeline, tables: Tables, order: Order) -> Ints:
     ]
     onward, back = np.zeros(stages, dtype=np.int64), np.zeros(stages, dtype=np.int64)
     for s in range(stages - 1):
-        onward[s + 1] = max(tables.boundary_ps(a, b) for a in own[s] for b in own[s + 1])
-        back[s] = max(tables.boundary_ps(b, a) for a in own[s] for b in own[s + 1])
+        near = _beside(pipeline, s, tables)
+        onward[s + 1] = max(tables.boundary_ps(a, b, near=near) for a in own[s] for b in own[s + 1])
+        back[s] = max(tables.boundary_ps(b, a, near=near) for a in own[s] for b in own[s + 1])
+    ends = np.zeros(stages, dtype=np.int64)
+    course(_script(order, stages, count), np.array(forward), np.array(backward), onward, back, ends)
+    return ends
+
+
+@lru_cache(maxsize=64)  # a search runs pipelines of a few shapes; one of the largest has 0.5 MB
+def _script(order: Order, stages: int, count: int) -> Ints:
+    """Actions as ``course`` takes them; halves of backward passes count as one, where the first of them is."""
     script = np.zeros((stages, 2 * count), dtype=np.int64)
-    for s in range(stages):  # halves of backward passes count as one, where the first of them is
+    for s in range(stages):
         actions = [action for action in order(s, stages, count, 1) if action.kind in ("F", "B", "I")]
         script[s] = [2 * action.micro_batch + (action.kind != "F") for action in actions]
-    ends = np.zeros(stages, dtype=np.int64)
-    course(script, np.array(forward), np.array(backward), onward, back, ends)
-    return ends
+    return script
+
+
+def _beside(pipeline: Pipeline, stage: int, tables: Tables) -> bool:
+    """Whether each pipeline is said to have this stage and the next in one host."""
+    pair = [copies for own in pipeline.stages[stage : stage + 2] for copies in own.copies]
+    return all(copies.ranks for copies in pair) and all(
+        len({tables.host(rank) for own in pair for ranks in own.of(turn) for rank in ranks}) == 1
+        for turn in range(pipeline.count)
+    )
 
 
 def _forward_ps(tables: Tables, seat: Seat, held: range) -> int:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xsim.errors import SpecError
+from xsim.errors import NoPlanError, SpecError
 from xsim.plan.search.batch_balance import shared, sketched
 from xsim.plan.search.contracts import Kind, Tables
 from xsim.plan.search.groupings import Composition
@@ -177,7 +177,7 @@ class EthProblem:
             found.append((price(plan, self.tables).iteration_ps, plan))
         return min(found, key=lambda each: each[0], default=None)
 
-    def nothing_fits(self) -> SpecError:
+    def nothing_fits(self) -> NoPlanError:
         """What is missing, if no pipeline can train."""
         devices = [kind.device for kind in self.tables.kinds for _ in range(kind.count)]
         return nothing_fits(self.name, self.batch, devices, Shortage(self._lacks_bytes()))

@@ -10,7 +10,7 @@ from itertools import groupby, pairwise
 from xsim.errors import SpecError
 from xsim.plan.search.contracts import Seat
 from xsim.plan.sketch import Copies, SketchStage
-from xsim.spec.cluster import rank_devices, rank_hosts
+from xsim.spec.cluster import rank_hosts, rank_kinds
 from xsim.spec.scenario import Scenario
 
 __all__ = ["Grid", "GridStage", "check_divides", "cut_into", "divisors", "grids", "powers_of_two"]
@@ -63,24 +63,27 @@ class Grid:
 
     def stages(self, scenario: Scenario) -> tuple[GridStage, ...]:
         """All stages; empty if a tensor group would have unlike devices or span hosts."""
-        devices, hosts = rank_devices(scenario.cluster), rank_hosts(scenario.cluster)
+        kinds, hosts = rank_kinds(scenario.cluster), rank_hosts(scenario.cluster)
         found = []
         for stage in range(self.pp):
             groups = self.groups(stage)
             for ranks in groups:
-                if len({(devices[rank].name, hosts[rank]) for rank in ranks}) > 1:
+                if len({(kinds[rank], hosts[rank]) for rank in ranks}) > 1:
                     return ()
-            found.append(GridStage(tuple((devices[ranks[0]].name, ranks) for ranks in groups)))
+            found.append(GridStage(tuple((kinds[ranks[0]], ranks) for ranks in groups)))
         return tuple(found)
 
 
-def grids(scenario: Scenario, largest_tp: int, largest_samples: int) -> Iterator[Grid]:
+def grids(scenario: Scenario, largest_tp: int, largest_samples: int, cp: int = 1) -> Iterator[Grid]:
     """All that use every rank and train the batch exactly, small degrees first.
 
     Args:
         largest_tp: 0: no limit but the smallest host and the model's heads.
+        cp: Context ranks of a copy, each with ``tp`` ranks.
     """
-    ranks, layers = scenario.cluster.ranks, scenario.model.layers
+    ranks, layers = scenario.cluster.ranks // cp, scenario.model.layers
+    if scenario.cluster.ranks % cp:
+        return
     host = min(host.size for host in scenario.cluster.hosts)
     most = min(largest_tp or host, host, scenario.model.heads)
     for tp in powers_of_two(most):

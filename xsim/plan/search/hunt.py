@@ -59,10 +59,10 @@ class Hunt:
     """One search and what it has found so far.
 
     Attributes:
-        budget: Most knapsacks and prices, 0: any number. What has been found by then is the result.
+        budget: Most knapsacks, prices and steps of others, 0: any number. What has been found by then is the result.
         found: All plans that were priced, each once.
         best: The one with the shortest iteration; of equals the first.
-        spent: How many knapsacks and prices.
+        spent: How many.
         truncated: Whether the budget was too small for all that there is.
         proven: Whether no plan of ``space`` is better than ``best``.
         progress: Is told how much of the search is done, and of how much.
@@ -85,8 +85,11 @@ class Hunt:
     def look(self) -> None:
         """Search: afterwards ``found`` has whatever was worth a price."""
         lists = self.listed()
+        self.over(lists, self._worthy(Stock.of([kind.count for kind in self.tables.kinds]), lists))
+
+    def over(self, lists: Lists, own: Ints) -> None:
+        """Search the pipelines of some of ``lists``."""
         stock = Stock.of([kind.count for kind in self.tables.kinds])
-        own = self._worthy(stock, lists)
         narrowest = np.array([min(seat.tp for seat in lists.orders[i].seats) for i in own.tolist()], dtype=np.int64)
         degrees = sorted(set(narrowest.tolist()))
         caps = self.caps()
@@ -124,7 +127,7 @@ class Hunt:
             for deadline_ps in np.geomspace(self.best.time_ps / 2, last_ps, DEADLINES).tolist():
                 if self.truncated:
                     return
-                filled = self._fill(stock, items, int(deadline_ps))
+                filled = self.fill(stock, items, int(deadline_ps))
                 enough = np.flatnonzero(filled.samples >= self.tables.batch)
                 if len(enough):
                     self.add(shapes, filled.built(int(enough[np.argmin(asked[enough])])))
@@ -160,24 +163,26 @@ class Hunt:
     def price(self, sketch: Sketch) -> Priced:
         """Price a plan and keep it."""
         if sketch not in self.found:
-            self._spend()
+            self.spend()
             found = price(sketch, self.tables)
             self.found[sketch] = found
             if self.best is None or found.iteration_ps < self.best.time_ps:
                 self.best = Candidate(sketch, found)
         return self.found[sketch]
 
-    def _spend(self) -> None:
+    def spend(self) -> bool:
+        """Count a step; whether there may be more."""
         self.spent += 1
-        if self.budget and self.spent >= self.budget:
-            self.truncated = True
+        self.truncated |= 0 < self.budget <= self.spent
+        return not self.truncated
 
     def caps(self) -> Sequence[int | None]:
         """None, then caps from that of all layers on the narrowest stage to that of one on the widest."""
         floors = self.listed().columns.beyond()[:, 1:]
-        if not floors.size or floors.max() == 0:
+        floors = floors[floors > 0]
+        if not floors.size:
             return [None]
-        each = np.geomspace(max(1, int(floors.min())), int(floors.max()), CAPS)[::-1]  # a lower cap binds more
+        each = np.geomspace(int(floors.min()), int(floors.max()), CAPS)[::-1]  # a lower cap binds more
         return [None, *dict.fromkeys(int(cap) for cap in each[1:])]
 
     def _soonest(self, stock: Stock, shapes: Shapes, low_ps: int, tolls: Sequence[float] = ()) -> int:
@@ -190,7 +195,7 @@ class Hunt:
         items = stock.items(shapes)
         best = self.best
         high_ps = best.time_ps if best else self._last(shapes)
-        if self._done(self._fill(stock, items, high_ps, 0)) < self.tables.batch:
+        if self._done(self.fill(stock, items, high_ps, 0)) < self.tables.batch:
             return -1
         least_ps = self._tolled(stock, items, min(low_ps, high_ps), high_ps, 0)
         for toll in tolls:
@@ -205,7 +210,7 @@ class Hunt:
             toll: Samples that each pipeline has to do for nothing.
         """
         batch = self.tables.batch
-        filled = self._fill(stock, items, high_ps, toll)
+        filled = self.fill(stock, items, high_ps, toll)
         if self._done(filled) < batch:
             return low_ps
         for step in range(FINE_STEPS):
@@ -217,7 +222,7 @@ class Hunt:
             if self.truncated or high_ps - low_ps <= high_ps >> FINE_STEPS:
                 break
             middle = (low_ps + high_ps) // 2
-            tried = self._fill(stock, items, middle, toll)
+            tried = self.fill(stock, items, middle, toll)
             if self._done(tried) >= batch:
                 high_ps, filled = middle, tried
             else:
@@ -255,8 +260,9 @@ class Hunt:
         ends = shapes.fill_ps + turns * shapes.straggler_ps
         return int(ends.min() if among is None else ends[among].min())
 
-    def _fill(self, stock: Stock, items: Items, deadline_ps: int, toll: int = 0) -> Filled:
-        self._spend()
+    def fill(self, stock: Stock, items: Items, deadline_ps: int, toll: int = 0) -> Filled:
+        """One knapsack, as ``Stock.fill``, which counts."""
+        self.spend()
         return stock.fill(items, deadline_ps, toll)
 
     def add(self, shapes: Shapes, built: Counter[int]) -> Sketch | None:

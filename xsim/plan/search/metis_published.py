@@ -27,6 +27,7 @@ from xsim.plan.search.grids import divisors
 from xsim.plan.search.sync import ring_ps
 from xsim.plan.search.tables import ModelTables
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
+from xsim.spec.cluster import rank_kinds, rank_slots
 from xsim.units import PS_PER_S
 
 __all__ = ["as_published", "dealt"]
@@ -172,9 +173,8 @@ class _Published:
         cluster = self.priced.scenario.cluster
         links = (
             slot.scale_up_link or slot.pcie_link
-            for host in cluster.hosts
-            for slot in host.devices
-            if slot.device.name == kind
+            for own, slot in zip(rank_kinds(cluster), rank_slots(cluster), strict=True)
+            if own == kind
         )
         return min(link.bandwidth_bytes_per_s for link in links)
 

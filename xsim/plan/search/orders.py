@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import permutations, product
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations, product
 from math import gcd
 
 from xsim.plan.search.contracts import Seat, Tables
 
-__all__ = ["Order", "Space", "every_order", "orders"]
+__all__ = ["Order", "Space", "every_order", "neighbours", "orders"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,55 @@ def every_order(tables: Tables, space: Space) -> Iterator[Order]:
     for micro_batch, seats in _seats(tables, space).items():
         for stages in range(1, min(space.stages, tables.layers) + 1):
             yield from (Order(micro_batch, found) for found in _sequences(seats, has, stages) if _coprime(found))
+
+
+def neighbours(near: Iterable[Order], tables: Tables, space: Space) -> Iterator[Order]:
+    """Those that are one edit away from one of ``near``.
+
+    A stage is added, left out, replaced, split into two or joined with the next, two change places, or micro-batches
+    are twice or half as large.
+    """
+    has = {kind.name: kind.count for kind in tables.kinds}
+    offered, most = _seats(tables, space), min(space.stages, tables.layers)
+    for order in near:
+        own, size = order.seats, order.micro_batch
+        edited = [(size, seats) for seats in _edits(own, offered.get(size, []))]
+        edited += [(2 * size, seats) for seats in _larger(own)]
+        edited += [(size // 2, seats) for seats in _smaller(own)]
+        for micro_batch, seats in edited:
+            found, allowed = Order(micro_batch, seats), offered.get(micro_batch, [])
+            fit = all(n <= has[kind] for kind, n in found.devices.items()) and all(seat in allowed for seat in seats)
+            if 0 < len(seats) <= most and _coprime(seats) and fit:
+                yield found
+
+
+def _edits(own: tuple[Seat, ...], seats: Sequence[Seat]) -> Iterator[tuple[Seat, ...]]:
+    for at in range(len(own) + 1):
+        before, after = own[:at], own[at:]
+        yield before + after[1:]
+        for seat in seats:
+            yield (*before, seat, *after)
+            yield (*before, seat, *after[1:])
+            yield (*before, seat, *after[2:])
+            yield (*before, seat, seat, *after[1:])
+    for a, b in combinations(range(len(own)), 2):
+        yield (*own[:a], own[b], *own[a + 1 : b], own[a], *own[b + 1 :])
+
+
+def _larger(own: tuple[Seat, ...]) -> Iterator[tuple[Seat, ...]]:
+    """Each copy takes twice as much, but for one stage at most that has twice the copies instead."""
+    more = tuple(replace(seat, samples=2 * seat.samples) for seat in own)
+    yield more
+    yield from ((*more[:s], replace(seat, width=2 * seat.width), *more[s + 1 :]) for s, seat in enumerate(own))
+
+
+def _smaller(own: tuple[Seat, ...]) -> Iterator[tuple[Seat, ...]]:
+    """Each copy takes half as much, or of those that take one sample there are half as many."""
+    halves = (
+        replace(seat, samples=seat.samples // 2) if seat.samples > 1 else replace(seat, width=seat.width // 2)
+        for seat in own
+    )
+    yield tuple(halves)
 
 
 def _coprime(seats: Iterable[Seat]) -> bool:

@@ -2,34 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
-from xsim.errors import SpecError
+from xsim.errors import NoPlanError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.kinds import Sketch
+from xsim.plan.search.contracts import NEVER_PS
+from xsim.plan.search.hunt import Hunt
+from xsim.plan.search.price import Priced, fits
 from xsim.plan.sketch import sketch_of, unplaced
+from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
-__all__ = ["plans_of_others"]
+__all__ = ["Rivals", "rivals"]
 
-OPTIONS: Mapping[str, Mapping[str, object]] = {"metis": {"evaluations": 20_000}, "uniform": {"search": True}}
+OPTIONS: Mapping[str, Mapping[str, object]] = {
+    "metis": {"evaluations": 20_000},
+    "uniform": {"search": True, "cp": 0, "ep": 0},
+}
 
 
-def plans_of_others(names: Sequence[str], scenario: Scenario, site: PlannerSite) -> Iterator[Sketch]:
-    """What the planners ``names`` would do; nothing of one that finds no plan.
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """Plans of others.
+
+    Attributes:
+        placed: Of each plan the ranks on which others have it.
+        sharded: Those that share out states, which tables cannot price, as their makers do.
+        cut: Those with groups over contexts or experts, which no sketch can say.
+    """
+
+    placed: Mapping[Sketch, Sequence[Sketch]] = field(default_factory=dict)
+    sharded: Mapping[Sketch, Priced] = field(default_factory=dict)
+    cut: Sequence[DeploymentPlan] = ()
+
+
+class _EnoughError(Exception):
+    """There is no budget left."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Counting:
+    """A site that counts what a search tells of its progress."""
+
+    site: PlannerSite
+    spend: Callable[[], bool]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.site, name)
+
+    def progress(self, done: int, of: int, what: str) -> None:
+        """Tell it on; ends the search where no budget is left."""
+        if not self.spend():
+            raise _EnoughError
+        self.site.progress(done, of, what)
+
+
+def rivals(names: Sequence[str], scenario: Scenario, site: PlannerSite, hunt: Hunt) -> Rivals:
+    """What the planners ``names`` would do, as far as it fits; ``hunt`` prices it, and counts their steps.
 
     Their searches are kept short: those of Metis end after fewer plans than usual.
 
     Raises:
-        SpecError: There is no such planner.
+        SpecError: There is no such planner, or it does not serve what is asked.
     """
+    placed, sharded, cut = dict[Sketch, list[Sketch]](), dict[Sketch, Priced](), list[DeploymentPlan]()
+    for plan in _plans(names, scenario, site, hunt.spend):
+        if any(stage.ep > 1 or stage.groups[0].cp > 1 for replica in plan.replicas for stage in replica.stages):
+            cut.append(plan)
+            continue
+        sketch = sketch_of(plan, scenario)
+        own = replace(sketch, name="", predicted_ps=None)
+        bare = unplaced(own)
+        if sketch.zero:
+            sharded[bare] = Priced(sketch.predicted_ps or NEVER_PS, (), 0, 0)
+        elif fits(bare, hunt.tables):
+            hunt.price(bare)
+        else:
+            continue
+        placed.setdefault(bare, []).append(own)
+    return Rivals(placed, sharded, cut)
+
+
+def _plans(
+    names: Sequence[str], scenario: Scenario, site: PlannerSite, spend: Callable[[], bool]
+) -> Iterator[DeploymentPlan]:
     asked = [site.planner(name, **OPTIONS.get(name, {})) for name in names]
     bare = replace(scenario, deployment=None)
     for number, planner in enumerate(asked):
         site.progress(number, len(asked), "other planners asked")
         try:
-            plan = planner.plan(bare, site)
-        except SpecError:  # it knows no plan that fits
+            plan = planner.plan(bare, cast("PlannerSite", _Counting(site, spend)))
+        except NoPlanError:
             continue
-        yield replace(unplaced(sketch_of(plan, scenario)), name="", source="", predicted_ps=None)
+        except _EnoughError:
+            return
+        yield plan

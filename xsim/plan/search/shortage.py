@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xsim.errors import SpecError
+from xsim.errors import NoPlanError
 from xsim.plan.optimizer import optimizer_state_bytes
 from xsim.plan.search.shapes import Lists
 from xsim.spec.cluster import DeviceSpec
@@ -36,18 +36,18 @@ class Shortage:
             self.lacks_bytes, self.kind = lacks_bytes, kind
 
 
-def nothing_fits(planner: str, batch: int, devices: Sequence[DeviceSpec], shortage: Shortage) -> SpecError:
+def nothing_fits(planner: str, batch: int, devices: Sequence[DeviceSpec], shortage: Shortage) -> NoPlanError:
     """Why a search came back without a plan: the memory that is missing, or else that no shape suits the batch."""
     if shortage.lacks_bytes is None:
         problem = f"no plan that {planner} can make shares it out to {len(devices)} devices"
-        return SpecError("batch", batch, problem, "choose one with more divisors, or another planner")
+        return NoPlanError("batch", batch, problem, "choose one with more divisors, or another planner")
     has = sum(device.memory_bytes for device in devices)
     where = f"on a {shortage.kind}" if shortage.kind else "in all"
     problem = (
         f"no plan that {planner} can make fits the {has / 1e9:.1f} GB of {len(devices)} devices: "
         f"the nearest lacks {max(shortage.lacks_bytes, LEAST_BYTES) / 1e9:.2f} GB {where}"
     )
-    return SpecError("planner", planner, problem, "add devices or memory, or choose a smaller model or batch")
+    return NoPlanError("planner", planner, problem, "add devices or memory, or choose a smaller model or batch")
 
 
 def nothing_holds(scenario: Scenario, lists: Lists) -> Shortage:

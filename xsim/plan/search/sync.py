@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from xsim.fabric.fabric import Fabric
 from xsim.plan.kinds import Sketch, whole_layers
@@ -30,6 +30,7 @@ class Holding:
         layers: Ends among them.
         copies: How many, over equal pipelines.
         place: (pipeline, stage), counted in the sketch.
+        ranks: Of all of them, if the sketch says it.
     """
 
     kind: str
@@ -37,12 +38,13 @@ class Holding:
     layers: range
     copies: int
     place: tuple[int, int]
+    ranks: tuple[int, ...] = ()
 
 
 def holdings(sketch: Sketch, layers: int) -> list[Holding]:
     """All of a sketch, in its order."""
     return [
-        Holding(copies.device, copies.tp, held, copies.count * pipeline.count, (p, s))
+        Holding(copies.device, copies.tp, held, copies.count * pipeline.count, (p, s), tuple(chain(*copies.ranks)))
         for p, pipeline in enumerate(sketch.pipelines)
         for s, (stage, held) in enumerate(zip(pipeline.stages, whole_layers(pipeline, layers), strict=True))
         for copies in stage.copies

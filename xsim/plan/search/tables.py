@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -23,7 +23,7 @@ from xsim.plan.search.grids import powers_of_two
 from xsim.plan.search.sends import hand_overs_ps
 from xsim.plan.search.sync import Holding, holdings, longest_ps, ring_ps, sums
 from xsim.plan.workload import Action, Compute
-from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts
+from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts, rank_kinds
 from xsim.spec.deployment import DeviceGroup, Recompute, Stage
 from xsim.spec.scenario import Scenario
 from xsim.units import PS_PER_S
@@ -47,17 +47,18 @@ def tables(
     """Of ``scenario``, whose deployment is not looked at.
 
     Args:
-        sequence_parallel: Whether stages with several tensor ranks cut activations over the sequence.
+        sequence_parallel: Whether stages with several tensor ranks cut activations over the sequence; where there are
+            experts they have to.
         lost: Ranks that are not there.
         largest_copy: Most samples that a copy takes at once.
     """
-    names = [device.name for device in rank_devices(scenario.cluster)]
+    names = rank_kinds(scenario.cluster)
     hosts = rank_hosts(scenario.cluster)
     ranks: dict[str, dict[int, list[int]]] = {}
     for rank, (name, host) in enumerate(zip(names, hosts, strict=True)):
         if rank not in lost:
             ranks.setdefault(name, {}).setdefault(host, []).append(rank)
-    return ModelTables(scenario, site, ranks, sequence_parallel, largest_copy)
+    return ModelTables(scenario, site, ranks, sequence_parallel or scenario.model.experts > 0, largest_copy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,10 +171,13 @@ class ModelTables:
             raise SpecError("schedule", type(self.site.schedule).__name__, problem, fix)
         return found
 
-    def boundary_ps(self, source: Seat, target: Seat) -> int:
+    def boundary_ps(self, source: Seat, target: Seat, *, near: bool = False) -> int:
         samples = max(source.samples, target.samples)
-        key = ("boundary", source.kind, source.tp, target.kind, target.tp, samples)
-        return self._once(key, partial(self._boundary_ps, source, target, samples))
+        key = ("boundary", source.kind, source.tp, target.kind, target.tp, samples, near)
+        return self._once(key, partial(self._boundary_ps, source, target, samples, near=near))
+
+    def host(self, rank: int) -> int:
+        return self._once("hosts", lambda: rank_hosts(self.scenario.cluster))[rank]
 
     def hand_overs_ps(self, stages: Sequence[tuple[Seat, ...]]) -> tuple[int, ...]:
         return hand_overs_ps(self, stages)
@@ -187,12 +191,14 @@ class ModelTables:
     def sums_ps(self, sketch: Sketch) -> list[tuple[tuple[tuple[int, int], ...], int]]:
         return sums(holdings(sketch, self.layers), self.scenario.model, self._sum_ps)
 
-    def sync_floor_ps(self, kind: str, tp: int) -> Ints:
+    def sync_floor_ps(self, kind: str, tp: int, ends: tuple[bool, bool]) -> Ints:
+        model, head = self.scenario.model, self.layers + 1
         size = max(map(len, self.ranks[kind].values()))
         rate = max(self._port(kind, within, size, 1)[0] for within in (False, True))
-        layer = self.scenario.model.layer_parameters(1) * self.scenario.gradient_dtype_bytes / tp / rate * PS_PER_S
-        floor = (np.arange(self.layers + 1) * layer).astype(np.int64)  # of two copies: each sends its shard once
-        return np.maximum(floor - self.layers, 0)  # each block is rounded
+        own = model.held_parameters(layer for layer, held in zip((0, head), ends, strict=True) if held)
+        parameters = own + np.arange(head) * model.layer_parameters(1)
+        floor = parameters * (self.scenario.gradient_dtype_bytes / tp / rate * PS_PER_S)  # of two: each sends it once
+        return np.maximum(floor.astype(np.int64) - head - 2, 0)  # each block is rounded
 
     def update_ps(self, kind: str, tp: int, layers: range, samples: int = 1) -> int:
         ends = (0 in layers, self.layers + 1 in layers)
@@ -211,12 +217,12 @@ class ModelTables:
         return found
 
     def _kinds(self) -> tuple[Kind, ...]:
-        def kind(hosts: Mapping[int, Sequence[int]]) -> Kind:
+        def kind(name: str, hosts: Mapping[int, Sequence[int]]) -> Kind:
             sizes = tuple(len(own) for own in hosts.values())
             first = next(iter(hosts.values()))[0]
-            return Kind(rank_devices(self.scenario.cluster)[first], sum(sizes), max(sizes), sizes)
+            return Kind(name, rank_devices(self.scenario.cluster)[first], sum(sizes), max(sizes), sizes)
 
-        return tuple(kind(hosts) for hosts in self.ranks.values())
+        return tuple(kind(name, hosts) for name, hosts in self.ranks.items())
 
     def _devices(self, kind: str) -> list[DeviceSpec]:
         devices = rank_devices(self.scenario.cluster)
@@ -262,15 +268,25 @@ class ModelTables:
                 return tuple(free[:tp])
         return ()
 
-    def _boundary_ps(self, source: Seat, target: Seat, samples: int) -> int:
+    def _boundary_ps(self, source: Seat, target: Seat, samples: int, *, near: bool) -> int:
         model = self.scenario.model
         ranks = self._group(source.kind, source.tp)
         others = self._group(target.kind, target.tp, ranks)
+        beside = next(self._beside(source, target), None) if near else None
+        ranks, others = beside or (ranks, others)
         if not others:
             return 0  # no plan has both
         size = samples * model.hidden * model.seq_len
-        near, far = (Layout.even(r, size, replicated=not self._cut(len(r))) for r in (ranks, others))
-        return self.site.price(self.site.strategy.move(near, far, self.site), self.scenario.dtype_bytes)
+        ours, theirs = (Layout.even(r, size, replicated=not self._cut(len(r))) for r in (ranks, others))
+        return self.site.price(self.site.strategy.move(ours, theirs, self.site), self.scenario.dtype_bytes)
+
+    def _beside(self, source: Seat, target: Seat) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Of each host that has both kinds, ranks of the two stages; of one without room for them nothing."""
+        for host, own in self.ranks[source.kind].items():
+            ranks = tuple(own[: source.tp])
+            left = tuple(rank for rank in self.ranks[target.kind].get(host, ()) if rank not in ranks)[: target.tp]
+            if len(ranks) == source.tp and len(left) == target.tp:
+                yield ranks, left
 
     def _sum_ps(self, members: Sequence[Holding], parameters: int, busy: Mapping[str, int]) -> int:
         used, copies_of = Counter[str](), Counter[str]()
@@ -278,6 +294,8 @@ class ModelTables:
             used[each.kind] += each.copies * each.tp
             copies_of[each.kind] += each.copies
         within = len(used) == 1 and all(count <= max(map(len, self.ranks[k].values())) for k, count in used.items())
+        if all(each.ranks for each in members):
+            within = len({self.host(rank) for each in members for rank in each.ranks}) == 1
         together = {kind: max(1, copies // len(self.ranks[kind])) for kind, copies in copies_of.items()}
         rates, latencies = zip(*(self._port(k, within, together[k], busy[k]) for k in used), strict=True)
         size = parameters * self.scenario.gradient_dtype_bytes

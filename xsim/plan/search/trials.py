@@ -1,0 +1,172 @@
+"""From the plans that a search has found to the one that is taken: the first by price, or the best by simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from xsim.errors import SpecError
+from xsim.plan.contracts import PlannerSite
+from xsim.plan.kinds import Sketch
+from xsim.plan.memory import deployment_memory
+from xsim.plan.search.course import course_ps
+from xsim.plan.search.others import Rivals
+from xsim.plan.search.refinement import Refinement
+from xsim.plan.search.relaxed import bound_ps
+from xsim.plan.search.survivors import seatings
+from xsim.plan.search.worth import Objective, Worth, front, worth
+from xsim.plan.sketch import sketch_of
+from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.scenario import Scenario
+
+__all__ = ["Trials"]
+
+SURELY = 2  # plans of others that are simulated whatever their price
+SEATED = 4  # times as many plans are run on their ranks as are simulated
+NEARLY = 1.05  # of the best seating of a plan, up to which others are simulated too
+NEAR = 1.25  # of the best by price: plans that share out states are simulated up to this
+Each = list[tuple[Sketch, Worth]]
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Plans, and who judges them.
+
+    Attributes:
+        lost: Ranks that are not there.
+        kept: The scenario's own deployment, which stays unless another is better.
+        rivals: What other planners found.
+    """
+
+    scenario: Scenario
+    site: PlannerSite
+    refined: Refinement
+    objective: Objective
+    lost: tuple[int, ...]
+    kept: Sketch | None
+    rivals: Rivals
+
+    def first(self) -> DeploymentPlan:
+        """The best by price for which there is room.
+
+        Raises:
+            SpecError: There is none.
+        """
+        plans = next((plans for plans, _ in self._placed(self._by_price())), None)
+        return self._found(plans[0] if plans else None)
+
+    def fastest(self, top: int) -> DeploymentPlan:
+        """The best by simulation of so many by what they take action by action, of ``kept``, and of some rivals.
+
+        Raises:
+            SpecError: There is room for none.
+        """
+        each, best = self._by_price(), None
+        chosen = self._chosen(each, top)
+        for number, (plan, own) in enumerate(chosen):
+            self.site.progress(number, len(chosen), "plans simulated")
+            found = own.taking(self.site.simulate(plan).training_time_ps).of(self.objective)
+            if best is None or found < best[0]:
+                best = (found, plan)
+        for plan in self.rivals.cut if self.objective == "time" else ():
+            found = float(self.site.simulate(plan).training_time_ps)
+            if best is None or found < best[0]:
+                best = (found, replace(plan, name=f"xsim, {plan.name}"))
+        return self._found(best and best[1])
+
+    def _chosen(self, each: Each, top: int) -> list[tuple[DeploymentPlan, Worth]]:
+        """What is simulated: of each plan the seatings that are nearly its best."""
+        surely = self._surely(each)
+        first = self._placed(entry for entry in each if entry[0] in surely)
+        ranked = self._placed(self._ranked([entry for entry in each if entry[0] not in surely]))
+        seated = [(own, self._seated(plans)) for plans, own in islice(ranked, SEATED * top)]
+        seated.sort(key=lambda entry: entry[0].taking(entry[1][0][0]).of(self.objective))
+        found = [*((own, self._seated(plans)) for plans, own in first), *seated[:top]]
+        return [(plan, own) for own, timed in found for time_ps, plan in timed if time_ps <= NEARLY * timed[0][0]]
+
+    def _seated(self, plans: Iterable[DeploymentPlan]) -> list[tuple[int, DeploymentPlan]]:
+        """What each takes action by action on its ranks, the least first."""
+        tables, order = self.refined.hunt.tables, self.site.schedule.order
+        timed = [(course_ps(sketch_of(plan, self.scenario), tables, order), plan) for plan in plans]
+        return sorted(timed, key=lambda entry: entry[0])
+
+    def on_front(self, point: int) -> DeploymentPlan:
+        """One of the plans that no other beats by price, the fastest first.
+
+        Raises:
+            SpecError: There are not so many.
+        """
+        placed = list(self._placed(entry for entry in self._by_price() if not entry[0].zero))
+        best = front([own for _, own in placed])
+        if point >= len(best):
+            problem = f"the Pareto set has {len(best)} plans"
+            raise SpecError("planner.point", point, problem, f"write 0 to {len(best) - 1}")
+        return placed[best[point]][0][0]
+
+    def _found(self, plan: DeploymentPlan | None) -> DeploymentPlan:
+        if plan is None:
+            problem = "no plan that was found has room in the hosts for its groups and memory for its stages"
+            raise SpecError("planner", "xsim", problem, "add devices or memory, or raise stages")
+        return plan
+
+    def _by_price(self) -> Each:
+        hunt = self.refined.hunt
+        each = [
+            (sketch, worth(sketch, own, hunt.tables)) for sketch, own in {**hunt.found, **self.rivals.sharded}.items()
+        ]
+        return sorted(each, key=lambda entry: (entry[1].of(self.objective), entry[0] != self.kept, repr(entry[0])))
+
+    def _surely(self, each: Each) -> list[Sketch]:
+        """What is simulated whatever others take: what is to be kept, the best rivals, those with sharded states."""
+        best = [sketch for sketch in self.rivals.placed if not sketch.zero]
+        best.sort(key=lambda sketch: (self.refined.time_ps(sketch), repr(sketch)))
+        least = min((own.time_ps for sketch, own in each if not sketch.zero), default=0)
+        near = [sketch for sketch, own in each if sketch.zero and own.time_ps <= NEAR * least]
+        return [*([self.kept] if self.kept else []), *best[:SURELY], *near]
+
+    def _ranked(self, each: Each) -> Each:
+        """By what they take action by action."""
+        self.refined.best(0)  # runs the first by price
+        run = [(sketch, own) for sketch, own in each if sketch in self.refined.times]
+        return sorted(run, key=lambda entry: entry[1].taking(self.refined.times[entry[0]]).of(self.objective))
+
+    def _placed(self, each: Iterable[tuple[Sketch, Worth]]) -> Iterator[tuple[list[DeploymentPlan], Worth]]:
+        """Those that have seats and memory, in all their seatings; ``kept`` as the scenario has it."""
+        name, order = self._naming(), self.site.schedule.order
+        for sketch, own in each:
+            given = self.scenario.deployment
+            if sketch == self.kept and given is not None:
+                seated = [replace(given, predicted_ps=own.time_ps)]
+            else:
+                told = "xsim, with states shared out" if sketch.zero else name(own.time_ps)
+                bare, *others = (
+                    replace(each, name=told, source="xsim", predicted_ps=own.time_ps)
+                    for each in (sketch, *self.rivals.placed.get(sketch, ()))
+                )
+                seated = list(seatings(bare, self.scenario, self.lost, others))
+            fit = [plan for plan in seated if deployment_memory(self.scenario, plan, order).fits]
+            if fit:
+                yield fit, own
+
+    def _naming(self) -> Callable[[int], str]:
+        """What the search says of a plan by its price: how far it is from the bound, and whether it was cut short."""
+        hunt = self.refined.hunt
+        if hunt.truncated:
+            return lambda _: "xsim, cut short by its budget"
+        if self.objective == "pareto":
+            return lambda _: "xsim, one of the Pareto set by price"
+        if self.objective != "time" or hunt.best is None:
+            return lambda _: f"xsim by {self.objective}"
+        best_ps = hunt.best.time_ps
+        counts = [kind.count for kind in hunt.tables.kinds]
+        least_ps = best_ps if hunt.proven else bound_ps(hunt.listed(), counts, hunt.tables.batch, hunt.caps(), best_ps)
+
+        def name(time_ps: int) -> str:
+            if hunt.proven and time_ps == best_ps:
+                return "xsim, proven best by price"
+            if time_ps < least_ps:
+                return "xsim, by price below the bound of the orders that it lists"
+            return f"xsim, by price at most {100 * (time_ps / max(least_ps, 1) - 1):.1f} % above the bound"
+
+        return name
