@@ -53,7 +53,7 @@ class Trials:
         Raises:
             SpecError: There is none.
         """
-        plans = next((plans for plans, _ in self._placed(self._by_price())), None)
+        plans = next((plans for plans, _ in self._placed(self._by_price(), self._naming())), None)
         return self._found(plans[0] if plans else None)
 
     def fastest(self, top: int) -> DeploymentPlan:
@@ -77,9 +77,9 @@ class Trials:
 
     def _chosen(self, each: Each, top: int) -> list[tuple[DeploymentPlan, Worth]]:
         """What is simulated: of each plan the seatings that are nearly its best."""
-        surely = self._surely(each)
-        first = self._placed(entry for entry in each if entry[0] in surely)
-        ranked = self._placed(self._ranked([entry for entry in each if entry[0] not in surely]))
+        surely, name = self._surely(each), self._naming()
+        first = self._placed((entry for entry in each if entry[0] in surely), name)
+        ranked = self._placed(self._ranked([entry for entry in each if entry[0] not in surely]), name)
         seated = [(own, self._seated(plans)) for plans, own in islice(ranked, SEATED * top)]
         seated.sort(key=lambda entry: entry[0].taking(entry[1][0][0]).of(self.objective))
         found = [*((own, self._seated(plans)) for plans, own in first), *seated[:top]]
@@ -97,7 +97,7 @@ class Trials:
         Raises:
             SpecError: There are not so many.
         """
-        placed = list(self._placed(entry for entry in self._by_price() if not entry[0].zero))
+        placed = list(self._placed((entry for entry in self._by_price() if not entry[0].zero), self._naming()))
         best = front([own for _, own in placed])
         if point >= len(best):
             problem = f"the Pareto set has {len(best)} plans"
@@ -131,9 +131,11 @@ class Trials:
         run = [(sketch, own) for sketch, own in each if sketch in self.refined.times]
         return sorted(run, key=lambda entry: entry[1].taking(self.refined.times[entry[0]]).of(self.objective))
 
-    def _placed(self, each: Iterable[tuple[Sketch, Worth]]) -> Iterator[tuple[list[DeploymentPlan], Worth]]:
+    def _placed(
+        self, each: Iterable[tuple[Sketch, Worth]], name: Callable[[int], str]
+    ) -> Iterator[tuple[list[DeploymentPlan], Worth]]:
         """Those that have seats and memory, in all their seatings; ``kept`` as the scenario has it."""
-        name, order = self._naming(), self.site.schedule.order
+        order = self.site.schedule.order
         for sketch, own in each:
             given = self.scenario.deployment
             if sketch == self.kept and given is not None:
