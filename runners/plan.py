@@ -23,6 +23,7 @@ from analysis.command import CONFIG_ERROR, exits, tell
 from runners.cli import read_command
 from runners.options import PRESETS
 from xsim.errors import SpecError, XsimError
+from xsim.units import PS_PER_S
 
 if TYPE_CHECKING:
     from runners.plan_tables import Outlined
@@ -203,7 +204,16 @@ def _shown(experiment: Experiment, planned: Planned, took: str) -> Outlined:
 def _priced(experiment: Experiment, planned: Planned) -> Priced | None:
     """The plan in closed form, with the same models; None, and why, if they do not offer it."""
     from xsim.closed_form import ClosedForm
+    from xsim.experiment import site_of
+    from xsim.plan.search.deployed import Deployed
 
+    stages = [stage for replica in planned.deployment.replicas for stage in replica.stages]
+    if not planned.deployment.zero and any(stage.ep > 1 or stage.groups[0].cp > 1 for stage in stages):
+        time_ps = Deployed(experiment.scenario, site_of(experiment)).price_ps(planned.deployment)
+        tell(
+            f"note: cut over contexts or experts, in closed form it takes {time_ps / PS_PER_S:.4g} s, not told in parts"
+        )
+        return None
     try:
         return ClosedForm(experiment).price(planned.deployment)
     except XsimError as error:

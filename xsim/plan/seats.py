@@ -8,14 +8,17 @@ find room (packing of other sizes is a heuristic, at most 11/9 of the hosts need
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from xsim.errors import NoSeatError, SpecError
 from xsim.spec.cluster import ClusterSpec, rank_hosts, rank_kinds
 
-__all__ = ["Ask", "largest_in_host", "seated"]
+__all__ = ["Ask", "Together", "largest_in_host", "seated"]
+
+Together = Literal["pipelines", "copies"]
 
 Free = dict[int, list[int]]  # of each host the free ranks of one kind, ascending
 
@@ -51,13 +54,30 @@ def largest_in_host(cluster: ClusterSpec) -> dict[str, int]:
     return {name: max(hosts.values()) for name, hosts in counts.items()}
 
 
-def seated(asks: Sequence[Ask], cluster: ClusterSpec) -> tuple[tuple[int, ...], ...]:
+def seated(asks: Sequence[Ask], cluster: ClusterSpec, together: Together = "pipelines") -> tuple[tuple[int, ...], ...]:
     """The ranks of each of ``asks``, ascending unless it insisted on others; no rank twice.
+
+    Args:
+        together: ``copies``: those of a kind that begin with one layer are near each other, the most devices first, in
+            the host that they fill best.
 
     Raises:
         SpecError: One insists on ranks that are another's or of another kind.
         NoSeatError: One finds no host with enough free ones.
     """
+    if together == "pipelines":
+        return _seated(asks, cluster)
+    sizes = Counter[tuple[str, int]]()
+    for ask in asks:
+        sizes[ask.device, ask.first_layer] += ask.size
+    beside = [sizes[ask.device, ask.first_layer] for ask in asks]
+    turns = sorted(range(len(asks)), key=lambda index: (-beside[index], asks[index].first_layer))
+    found = _seated([replace(asks[i], near=asks[i].first_layer, beside=beside[i]) for i in turns], cluster)
+    return tuple(ranks for _, ranks in sorted(zip(turns, found, strict=True)))
+
+
+def _seated(asks: Sequence[Ask], cluster: ClusterSpec) -> tuple[tuple[int, ...], ...]:
+    """In the order of ``asks``, whoever comes first."""
     found = {index: ask.ranks for index, ask in enumerate(asks) if ask.ranks}
     _check_insisted([asks[index] for index in found], cluster)
     taken = {rank for ranks in found.values() for rank in ranks}

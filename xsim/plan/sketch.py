@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, islice
-from typing import Literal
 
 from xsim.errors import SpecError
 from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage, whole_layers
 from xsim.plan.recompute import recomputable
-from xsim.plan.seats import Ask, largest_in_host, seated
-from xsim.spec.cluster import ClusterSpec, rank_kinds
+from xsim.plan.seats import Ask, Together, largest_in_host, seated
+from xsim.spec.cluster import rank_kinds
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario, check_deployment
@@ -37,8 +36,6 @@ __all__ = [
     "unplaced",
     "whole_layers",
 ]
-
-Together = Literal["pipelines", "copies"]
 
 
 def check(sketch: Sketch, scenario: Scenario) -> None:
@@ -71,7 +68,7 @@ def _seats(sketch: Sketch, scenario: Scenario, together: Together = "pipelines")
             except SpecError as error:
                 raise error.under(f"pipelines[{number}]") from None
         _check_batch(sketch, scenario.batch)
-        return _in_turn(_asks(sketch), scenario.cluster, together)
+        return seated(_asks(sketch), scenario.cluster, together)
     except SpecError as error:
         raise error.under("plan") from None
 
@@ -115,19 +112,6 @@ def _check_recompute(pipeline: Pipeline, scenario: Scenario) -> None:
                 raise SpecError(
                     path, f"{operator} in {count}", problem, f"write 1 to {held}" if held else "leave it out"
                 )
-
-
-def _in_turn(asks: Sequence[Ask], cluster: ClusterSpec, together: Together) -> tuple[tuple[int, ...], ...]:
-    """Seats in the order of ``asks``, whoever comes first."""
-    if together == "pipelines":
-        return seated(asks, cluster)
-    sizes = Counter[tuple[str, int]]()
-    for ask in asks:
-        sizes[ask.device, ask.first_layer] += ask.size
-    beside = [sizes[ask.device, ask.first_layer] for ask in asks]
-    turns = sorted(range(len(asks)), key=lambda index: (-beside[index], asks[index].first_layer))
-    found = seated([replace(asks[i], near=asks[i].first_layer, beside=beside[i]) for i in turns], cluster)
-    return tuple(ranks for _, ranks in sorted(zip(turns, found, strict=True)))
 
 
 def place(sketch: Sketch, scenario: Scenario, together: Together = "pipelines") -> DeploymentPlan:

@@ -53,7 +53,7 @@ class Trials:
         Raises:
             SpecError: There is none.
         """
-        plans = next((plans for plans, _ in self._placed(self._by_price())), None)
+        plans = next((plans for plans, _ in self._placed(self._by_price(), self._naming())), None)
         return self._found(plans[0] if plans else None)
 
     def fastest(self, top: int) -> DeploymentPlan:
@@ -77,11 +77,12 @@ class Trials:
 
     def _chosen(self, each: Each, top: int) -> list[tuple[DeploymentPlan, Worth]]:
         """What is simulated: of each plan the seatings that are nearly its best."""
-        surely = self._surely(each)
-        first = self._placed(entry for entry in each if entry[0] in surely)
-        ranked = self._placed(self._ranked([entry for entry in each if entry[0] not in surely]))
+        surely, name = self._surely(each), self._naming()
+        first = self._placed((entry for entry in each if entry[0] in surely), name)
+        ranked = self._placed(self._ranked([entry for entry in each if entry[0] not in surely]), name)
         seated = [(own, self._seated(plans)) for plans, own in islice(ranked, SEATED * top)]
-        seated.sort(key=lambda entry: entry[0].taking(entry[1][0][0]).of(self.objective))
+        least = min((own.of(self.objective) for own, _ in seated), default=0)
+        seated.sort(key=lambda e: (e[0].of(self.objective) > least, e[0].taking(e[1][0][0]).of(self.objective)))
         found = [*((own, self._seated(plans)) for plans, own in first), *seated[:top]]
         return [(plan, own) for own, timed in found for time_ps, plan in timed if time_ps <= NEARLY * timed[0][0]]
 
@@ -97,7 +98,7 @@ class Trials:
         Raises:
             SpecError: There are not so many.
         """
-        placed = list(self._placed(entry for entry in self._by_price() if not entry[0].zero))
+        placed = list(self._placed((entry for entry in self._by_price() if not entry[0].zero), self._naming()))
         best = front([own for _, own in placed])
         if point >= len(best):
             problem = f"the Pareto set has {len(best)} plans"
@@ -126,14 +127,21 @@ class Trials:
         return [*([self.kept] if self.kept else []), *best[:SURELY], *near]
 
     def _ranked(self, each: Each) -> Each:
-        """By what they take action by action."""
+        """The best by price, and then by what they take action by action; of those with equal pipelines the first."""
         self.refined.best(0)  # runs the first by price
         run = [(sketch, own) for sketch, own in each if sketch in self.refined.times]
-        return sorted(run, key=lambda entry: entry[1].taking(self.refined.times[entry[0]]).of(self.objective))
+        time = self.refined.times
+        order = run[:1] + sorted(run[1:], key=lambda entry: entry[1].taking(time[entry[0]]).of(self.objective))
+        found: dict[tuple[str, ...], tuple[Sketch, Worth]] = {}
+        for sketch, own in order:
+            found.setdefault(_but_for_shares(sketch), (sketch, own))
+        return list(found.values())
 
-    def _placed(self, each: Iterable[tuple[Sketch, Worth]]) -> Iterator[tuple[list[DeploymentPlan], Worth]]:
+    def _placed(
+        self, each: Iterable[tuple[Sketch, Worth]], name: Callable[[int], str]
+    ) -> Iterator[tuple[list[DeploymentPlan], Worth]]:
         """Those that have seats and memory, in all their seatings; ``kept`` as the scenario has it."""
-        name, order = self._naming(), self.site.schedule.order
+        order = self.site.schedule.order
         for sketch, own in each:
             given = self.scenario.deployment
             if sketch == self.kept and given is not None:
@@ -170,3 +178,9 @@ class Trials:
             return f"xsim, by price at most {100 * (time_ps / max(least_ps, 1) - 1):.1f} % above the bound"
 
         return name
+
+
+def _but_for_shares(sketch: Sketch) -> tuple[str, ...]:
+    """Its pipelines, whatever each takes of the batch."""
+    each = (repr((own.stages, own.micro_batch)) for own in sketch.pipelines for _ in range(own.count))
+    return tuple(sorted(each))
