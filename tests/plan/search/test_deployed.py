@@ -53,6 +53,14 @@ def test_it_is_about_what_the_simulation_says(asked: Scenario, planner: Uniform)
     assert Deployed(asked, site).price_ps(plan) == pytest.approx(site.simulate(plan).training_time_ps, rel=0.15)
 
 
+def test_every_stage_recomputes() -> None:
+    """Also those that do not hold the first layer."""
+    asked = replace(LONG, batch=4)
+    plan, site = whole(Uniform(tp=1, cp=2, pp=4, recompute="full"), asked), site_of(asked)
+
+    assert Deployed(asked, site).price_ps(plan) == pytest.approx(site.simulate(plan).training_time_ps, rel=0.02)
+
+
 @pytest.mark.parametrize(("asked", "name"), [(MIXTURE, "ep"), (LONG, "cp")])
 def test_a_search_finds_the_degree(asked: Scenario, name: str) -> None:
     site = site_of(asked)

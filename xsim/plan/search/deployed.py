@@ -56,13 +56,14 @@ class Deployed:
         return sum(passes) + sum(sends) + (replica.micro_batches - 1) * straggler_ps
 
     def _pass_ps(self, stage: Stage, group: DeviceGroup) -> int:
-        """One micro-batch there and back; transformer layers are alike."""
-        last, (held,) = self.scenario.model.layers + 1, stage.layers
-        counts = Counter(layer if layer in (0, last) else 1 for layer in held)
+        """One micro-batch there and back; layers that recompute the same are alike."""
+        (held,), passes = stage.layers, self.bodies().passes
+        alike = passes.alike(passes.shape(stage, group), stage, held)
+        one_of = dict(zip(alike, held, strict=True))
         kinds = ("I", "W") if any(action.kind == "W" for action in self.site.schedule.order(0, 2, 4, 1)) else ("B",)
         return sum(
-            times * sum(self.bodies().layer_ps(kind, stage, group, layer) for kind in ("F", *kinds))
-            for layer, times in counts.items()
+            times * sum(self.bodies().layer_ps(kind, stage, group, one_of[like]) for kind in ("F", *kinds))
+            for like, times in Counter(alike).items()
         )
 
     def _move_ps(self, source: Stage, target: Stage) -> int:
