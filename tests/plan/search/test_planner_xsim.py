@@ -189,10 +189,11 @@ class Fond(PlanningSite):
     """Simulates the plan of one name as the fastest, and counts."""
 
     seen: list[str] = field(default_factory=list)
+    best_ps: int = 4
 
     def simulate(self, deployment: DeploymentPlan) -> Estimate:
         self.seen.append(deployment.name)
-        return Estimate(training_time_ps=4 if deployment.name == "mine" else 5, fits=True)
+        return Estimate(training_time_ps=self.best_ps if deployment.name == "mine" else 5, fits=True)
 
 
 @pytest.mark.parametrize("top", [1, 3])
@@ -208,6 +209,17 @@ def test_a_warm_start_is_simulated_first_and_stays_if_that_says_so(top: int) -> 
     assert replace(found, predicted_ps=None) == given.deployment
     with pytest.raises(SpecError, match=r"planner.warm_start .* uses rank 2, which is lost"):
         planned(Xsim(warm_start=True, lost=(2,)), given)
+
+
+def test_a_warm_start_stays_beside_a_rival_that_is_no_better() -> None:
+    slow = Sketch((Pipeline((SketchStage(range(1, 5), (Copies("slow", 1),)),), 1, 16),), name="mine")
+    given = replace(ASKED, deployment=place(slow, ASKED))
+    judge = Fond(OneSwitch().build(ASKED.cluster), ASKED.dtype_bytes, best_ps=5)
+
+    found = Xsim(top=1, warm_start=True, others=("hexiscale", "malleus")).plan(given, judge)
+
+    assert len(judge.seen) > 2
+    assert found.name == "mine"
 
 
 def test_memory_follows_the_schedule() -> None:

@@ -78,7 +78,7 @@ class Trials:
     def _chosen(self, each: Each, top: int) -> list[tuple[DeploymentPlan, Worth]]:
         """What is simulated: of each plan the seatings that are nearly its best."""
         surely, name = self._surely(each), self._naming()
-        first = self._placed((entry for entry in each if entry[0] in surely), name)
+        first = self._placed(sorted((e for e in each if e[0] in surely), key=lambda e: e[0] != self.kept), name)
         ranked = self._placed(self._ranked([entry for entry in each if entry[0] not in surely]), name)
         seated = [(own, self._seated(plans)) for plans, own in islice(ranked, SEATED * top)]
         least = min((own.of(self.objective) for own, _ in seated), default=0)
@@ -149,8 +149,8 @@ class Trials:
             else:
                 told = "xsim, with states shared out" if sketch.zero else name(own.time_ps)
                 bare, *others = (
-                    replace(each, name=told, source="xsim", predicted_ps=own.time_ps)
-                    for each in (sketch, *self.rivals.placed.get(sketch, ()))
+                    replace(same, name=told, source="xsim", predicted_ps=own.time_ps)
+                    for same in (sketch, *self.rivals.placed.get(sketch, ()))
                 )
                 seated = list(seatings(bare, self.scenario, self.lost, others))
             fit = [plan for plan in seated if deployment_memory(self.scenario, plan, order).fits]
