@@ -203,22 +203,21 @@ def _shown(experiment: Experiment, planned: Planned, took: str) -> Outlined:
 
 def _priced(experiment: Experiment, planned: Planned) -> Priced | None:
     """The plan in closed form, with the same models; None, and why, if they do not offer it."""
-    from xsim.closed_form import ClosedForm
+    from xsim.closed_form import ClosedForm, check_known
     from xsim.experiment import site_of
     from xsim.plan.search.deployed import Deployed
 
-    stages = [stage for replica in planned.deployment.replicas for stage in replica.stages]
-    if not planned.deployment.zero and any(stage.ep > 1 or stage.groups[0].cp > 1 for stage in stages):
-        time_ps = Deployed(experiment.scenario, site_of(experiment)).price_ps(planned.deployment)
-        tell(
-            f"note: cut over contexts or experts, in closed form it takes {time_ps / PS_PER_S:.4g} s, not told in parts"
-        )
-        return None
+    deployment = planned.deployment
+    stages = [stage for replica in deployment.replicas for stage in replica.stages]
     try:
-        return ClosedForm(experiment).price(planned.deployment)
+        check_known(deployment)
+        if not any(stage.ep > 1 or stage.groups[0].cp > 1 for stage in stages):
+            return ClosedForm(experiment).price(deployment)
+        time_s = Deployed(experiment.scenario, site_of(experiment)).price_ps(deployment) / PS_PER_S
+        tell(f"note: cut over contexts or experts, in closed form it takes {time_s:.4g} s, not told in parts")
     except XsimError as error:
         tell(f"note: it has no closed form here: {error}")
-        return None
+    return None
 
 
 if __name__ == "__main__":

@@ -16,10 +16,22 @@ from xsim.plan.sketch import sketch_of
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import check_deployment
 
-__all__ = ["ClosedForm"]
+__all__ = ["ClosedForm", "check_known"]
 
 # Of a deployment, what the formula has no term for.
 UNKNOWN = ("zero", "blocking_sends", "rendezvous", "tp_async", "tp_overlap")
+
+
+def check_known(deployment: DeploymentPlan) -> None:
+    """Refuse a deployment that does anything of ``UNKNOWN``.
+
+    Raises:
+        SpecError: It names the setting.
+    """
+    for name in UNKNOWN:
+        if value := getattr(deployment, name):
+            problem = "the closed form does not know it"
+            raise SpecError(f"deployment.{name}", value, problem, "leave it out, or simulate the deployment")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,10 +54,7 @@ class ClosedForm:
             SpecError: It is no deployment of the scenario, or the formula does not know what it does: virtual stages,
                 cuts over contexts or experts, groups of unlike devices or unequal cuts, and ``UNKNOWN``.
         """
-        for name in UNKNOWN:
-            if value := getattr(deployment, name):
-                problem = "the closed form does not know it"
-                raise SpecError(f"deployment.{name}", value, problem, "leave it out, or simulate the deployment")
+        check_known(deployment)
         scenario = self.experiment.scenario
         sketch = sketch_of(check_deployment(deployment, scenario), scenario)
         cut = any(stage.sequence_parallel for each in sketch.pipelines for stage in each.stages)

@@ -173,6 +173,25 @@ def test_cuts_over_contexts_and_experts_are_shown_simulated_and_read_back(
         assert shown == told.out.partition("\n")[2].partition("\n\n")[0]
 
 
+def test_settings_that_no_closed_form_knows_are_named_for_contexts_too(capsys: pytest.CaptureFixture[str]) -> None:
+    shared = [
+        "model=llama2_7b",
+        "model.seq_len=64",
+        "cluster=h100x4_a100x4",
+        "batch=8",
+        "simulate=false",
+        "memory=report",
+    ]
+
+    assert main([*shared, "planner=uniform", "planner.tp=2", "planner.cp=2", "planner.blocking_sends=true"]) == 0
+
+    told = capsys.readouterr().err
+    assert (
+        "note: it has no closed form here: deployment.blocking_sends = True: the closed form does not know it" in told
+    )
+    assert "in closed form it takes" not in told
+
+
 def test_the_given_deployment_is_no_search(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["planner=given", "simulate=false", "memory=report"]) == 0
     assert capsys.readouterr().out.startswith("fig4_7b: llama2_7b on fig4, 24 samples\n")
