@@ -34,7 +34,7 @@ def test_memory_falls_as_the_mismatch_grows() -> None:
     ]
 
     sizes = [scenario.cluster.hosts[0].devices[0].device.memory_bytes / 2**30 for scenario in own]
-    assert sizes == pytest.approx([64 * 1.2 / mismatch for mismatch in (1.0, 1.2, 1.4, 1.6, 1.8, 1.9)], rel=2e-3)
+    assert sizes == pytest.approx([8 * 1.2 / mismatch for mismatch in (1.0, 1.2, 1.4, 1.6, 1.8, 1.9)], rel=2e-3)
     assert {(scenario.cluster.ranks, scenario.batch, scenario.model.layers) for scenario in own} == {(64, 40, 40)}
 
 
