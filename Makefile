@@ -49,14 +49,15 @@ types: $(STAMP)  ## mypy --strict
 imports: $(STAMP)  ## which module may import which
 	$(BIN)/lint-imports
 
+# files keep the order of tests/conftest.py, longest first: by default those with most tests come first
 pytest: $(STAMP)  ## the tests, in as many processes as there are cores
-	$(BIN)/pytest -q --numprocesses auto --dist loadfile
+	$(BIN)/pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 bench: $(STAMP)  ## speed and memory, as ratios and medians
 	$(BIN)/pytest tests/bench --benchmark-only --benchmark-columns=min,median,rounds -q
 
 soak: $(STAMP)  ## the property tests with many more examples
-	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q --numprocesses auto --dist loadfile
+	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -q --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 proto: $(STAMP)  ## regenerate the protobuf code
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. xsim/spec/xsim.proto

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from analysis.command import Parser, exits
 from analysis.screen import print_table
+from analysis.version import CONFIG
 from xsim.errors import SpecError
 
 __all__ = ["main", "show"]
@@ -62,7 +63,7 @@ def show(rows: Iterable[Mapping[str, Any]], file: TextIO | None = None) -> None:
 
 def _network(row: Mapping[str, Any]) -> str:
     """That of the run, and whether flow had packets."""
-    options = json.loads(row["config_json"])["network"]
+    options = json.loads(row[CONFIG])["network"]
     return STORED if row["network"] == SHARED and options.get("payload_bytes") else str(row["network"])
 
 

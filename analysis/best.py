@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from analysis.cases import CASE_COLUMNS
 from analysis.command import Parser, exits
 from analysis.screen import counted, print_table
+from analysis.version import CONFIG
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +45,6 @@ METRICS: Mapping[str, str] = {  # column: whether less or more of it is better
 }
 OF_SEVERAL = ("training_time_mean_s", "training_time_p99_s")  # of one iteration they are its time once more
 TIME, COST = "training_time_s", "usd_per_iteration"
-TRAINED = "config_json"
 ROWS_AT_ONCE = 500
 SHOWN_GROUPS = 6  # in the report of a sweep
 SHOWN_FRONT = 12
@@ -128,13 +128,13 @@ def show(table: pa.Table, file: TextIO | None = None, most: int | None = SHOWN_G
 
 def groups(table: pa.Table) -> list[Group]:
     """The points of ``table`` that ended well and fit, by what they train."""
-    wanted = (*CASE_COLUMNS, *METRICS, "status", "fits", "iterations", TRAINED)
+    wanted = (*CASE_COLUMNS, *METRICS, "status", "fits", "iterations", CONFIG)
     names = [name for name in wanted if name in table.column_names]
     together: dict[tuple[str, int], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in _rows(table.select(names)):
         if row["status"] == "ok" and row.get("fits") and _is_finite(row.get(TIME)) and _is_finite(row["tokens_per_s"]):
             same = together[str(row["model"]), round(row["tokens_per_s"] * row[TIME])]
-            same[row[TRAINED]].append(row)
+            same[row[CONFIG]].append(row)
     return [
         Group(model, tokens, variant, tuple(rows), tuple(_telling(rows, names)))
         for (model, tokens), same in together.items()
@@ -153,8 +153,8 @@ def _rows(table: pa.Table) -> Iterator[Row]:
     known: dict[str, str] = {}
     for batch in table.to_batches(max_chunksize=ROWS_AT_ONCE):
         for row in batch.to_pylist():
-            trained = f"{row.get('network')} {shortened(row.get(TRAINED))}"
-            yield row | {TRAINED: known.setdefault(trained, trained)}
+            trained = f"{row.get('network')} {shortened(row.get(CONFIG))}"
+            yield row | {CONFIG: known.setdefault(trained, trained)}
 
 
 def _variants(groups: Sequence[Sequence[Row]]) -> list[str]:

@@ -12,7 +12,7 @@ from analysis.titles import row_title
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COMPARED", "Case", "Comparison", "Failure", "Figures", "compare", "failures"]
+__all__ = ["COMPARED", "Case", "Comparison", "Failure", "Figures", "compare", "failures", "offered"]
 
 Case = tuple[str, ...]
 Row = Mapping[str, Any]
@@ -27,6 +27,7 @@ CASE_COLUMNS = (
     *("collective", "reshard", "estimate", "point", "seed", "batch"),
 )
 ALWAYS = ("cluster", "model")
+UNSET = "not set"
 
 READ = frozenset(
     (
@@ -87,13 +88,13 @@ class Failure:
 
 
 def compare(table: pa.Table, by: str | None = None) -> Comparison:
-    """The runs of ``table``, compared by the column ``by``, or by the first choice that varies.
+    """The runs of ``table``, compared by ``by``, one of ``offered``, or by the first choice that varies.
 
     A case of which no option ran is left out: ``failures`` tells why.
     """
     rows = _rows(table)
     chosen = by or next((name for name in COMPARED if len({row[name] for row in rows}) > 1), COMPARED[0])
-    rows = _without_own_options(rows, chosen)
+    rows = _without_own_options(rows, chosen) if chosen in COMPARED else _split_off(rows, chosen)
     others = [name for name in CASE_COLUMNS if name != chosen]
     columns = _distinguishing(rows, others, chosen)
     alive = {_case(row, columns) for row in rows if row["status"] == "ok"}
@@ -109,6 +110,12 @@ def compare(table: pa.Table, by: str | None = None) -> Comparison:
     options = tuple(dict.fromkeys(_shown(row[chosen]) for row in kept))
     along = tuple(name for name in others if name not in columns and _differs(kept, columns, name))
     return Comparison(chosen, options, columns, along, cases, without)
+
+
+def offered(table: pa.Table) -> tuple[str, ...]:
+    """What its runs can be compared by: a choice, or a key that was set in some, such as an option of a planner."""
+    keys = dict.fromkeys(part.partition("=")[0] for row in _rows(table) for part in _parts(row))
+    return (*COMPARED, *keys)
 
 
 def failures(table: pa.Table) -> list[Failure]:
@@ -127,7 +134,7 @@ def _without_own_options(rows: Sequence[Row], chosen: str) -> list[Row]:
 
     ``network.payload_bytes=9000`` of all runs of one network is a part of that option, and tells no case apart.
     """
-    parts = [str(row["point"] or "").split(", ") for row in rows]
+    parts = [_parts(row) for row in rows]
     constant: dict[str, set[str]] = {}
     for row, own in zip(rows, parts, strict=True):
         mine = {part for part in own if part.startswith(f"{chosen}.")}
@@ -136,6 +143,21 @@ def _without_own_options(rows: Sequence[Row], chosen: str) -> list[Row]:
         {**row, "point": ", ".join(part for part in own if part not in constant[row[chosen]])}
         for row, own in zip(rows, parts, strict=True)
     ]
+
+
+def _split_off(rows: Sequence[Row], key: str) -> list[Row]:
+    """The rows with what their points set ``key`` to in a column of its own; ``UNSET`` where they do not."""
+    found: list[Row] = []
+    for row in rows:
+        own = [part for part in _parts(row) if part.startswith(f"{key}=")]
+        rest = ", ".join(part for part in _parts(row) if part not in own)
+        found.append({**row, "point": rest, key: own[0].removeprefix(f"{key}=") if own else UNSET})
+    return found
+
+
+def _parts(row: Row) -> list[str]:
+    """What its point sets, ``key=value`` each."""
+    return [part for part in str(row["point"] or "").split(", ") if part]
 
 
 def _rows(table: pa.Table) -> list[Row]:

@@ -6,6 +6,7 @@ import argparse
 import functools
 import os
 import shutil
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,19 @@ from typing import NoReturn, Protocol
 from analysis.secrets import shown
 from xsim.errors import SpecError, XsimError
 
-__all__ = ["CONFIG_ERROR", "INTERRUPTED", "UNREAD", "Main", "Parser", "Stopped", "alone", "exits", "starts", "tell"]
+__all__ = [
+    "CONFIG_ERROR",
+    "INTERRUPTED",
+    "UNREAD",
+    "Main",
+    "Noticed",
+    "Parser",
+    "Stopped",
+    "alone",
+    "exits",
+    "starts",
+    "tell",
+]
 
 CONFIG_ERROR = 2
 INTERRUPTED = 130
@@ -29,6 +42,22 @@ class Stopped(KeyboardInterrupt):
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
+
+
+class Noticed:
+    """Handler of Ctrl-C that remembers it: some libraries, while they are imported, swallow what it raises.
+
+    Attributes:
+        came: Whether it was called.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def __call__(self, _number: int, _frame: object) -> NoReturn:
+        """As Python's own."""
+        self.came = True
+        raise KeyboardInterrupt
 
 
 class Parser(argparse.ArgumentParser):
@@ -57,6 +86,8 @@ def exits(main: Callable[[Sequence[str]], int]) -> Main:
     def command(argv: Sequence[str] | None = None) -> int:
         if argv is not None:
             return answered(argv)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, Noticed())
         with _warnings_told():
             return answered(sys.argv[1:])
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from analysis.cases import COMPARED, Case, Comparison, Figures, compare, failures
+from analysis.cases import Case, Comparison, Figures, compare, failures, offered
 from analysis.command import Parser, exits, tell
 from analysis.screen import decimals, fits, print_table
 from analysis.sync import print_sync
@@ -37,13 +37,16 @@ def main(argv: Sequence[str]) -> int:
     """Print the table and draw the figure of a sweep's folder."""
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of a sweep: outputs/<grid>")
-    parser.add_argument("--by", choices=COMPARED, help="what to compare; default: the first that varies")
+    parser.add_argument("--by", help="a group, or a key such as planner.tp; default: the first group that varies")
     parser.add_argument("--baseline", help=f"whose sync overhead is compared; default: {BASELINE}, if it is there")
     parser.add_argument("--all", action="store_true", help="also runs that only earlier sweeps of the folder asked for")
     given = parser.parse_args(argv)
     from analysis.tables import select
 
     found = select(given.folder, everything=given.all)
+    known = offered(found.table)
+    if given.by is not None and given.by not in known:
+        raise SpecError("--by", given.by, "the runs have no such choice", f"choose one of {', '.join(known)}")
     options = compare(found.table, given.by).options
     if given.baseline is not None and given.baseline not in options:
         fix = f"choose one of {', '.join(options)}"

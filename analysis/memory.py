@@ -5,18 +5,17 @@ python -m analysis.memory outputs/run/detail/KEY
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 
-from analysis.command import Parser, exits
-from xsim.errors import SpecError
+from analysis.command import exits
+from analysis.figures import asked, empty_figure, saved, table_in
 
 __all__ = ["CAUSES", "draw", "main"]
 
+FOLDER = "of tables: detail/KEY of a run"
 RANKS = 4
 CAUSES = ("weight", "gradient", "optimizer", "buffer", "workspace", "reserve", "activation")
 PS_PER_MS = 10**9
@@ -25,13 +24,7 @@ PS_PER_MS = 10**9
 @exits
 def main(argv: Sequence[str]) -> int:
     """Draw the figure."""
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="of tables: detail/KEY of a run")
-    parser.add_argument("--ranks", type=int, default=RANKS, help=f"how many, fullest first; default: {RANKS}")
-    given = parser.parse_args(argv)
-    if given.ranks < 1:
-        raise SpecError("--ranks", given.ranks, "nothing would be drawn", "write at least 1")
-    print(f"Figure: {draw(given.folder, given.ranks)}")
+    print(f"Figure: {draw(*asked(argv, __doc__, FOLDER, ('--ranks', RANKS, 'fullest')))}")
     return 0
 
 
@@ -41,14 +34,7 @@ def draw(folder: Path, count: int = RANKS) -> Path:
     Raises:
         SpecError: There is no table of memory.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    table = folder / "memory.parquet"
-    if not table.is_file():
-        fix = "name a folder detail/KEY of a run; one of a sweep needs detail=[memory]"
-        raise SpecError("folder", str(folder), "it holds no memory.parquet", fix)
-    found = pq.read_table(table)
+    found = table_in(folder, "memory", "name a folder detail/KEY of a run; one of a sweep needs detail=[memory]")
     rank, begin, end = (found[name].to_numpy() for name in ("rank", "from_ps", "until_ps"))
     causes = np.stack([found[f"{cause}_bytes"].to_numpy() for cause in CAUSES])
     kept = found["kept_bytes"].to_numpy()
@@ -58,8 +44,7 @@ def draw(folder: Path, count: int = RANKS) -> Path:
         rows = rank == each
         chosen.setdefault(causes[:, rows].tobytes(), each)
     shown = list(chosen.values())[:count]
-    figure = Figure(figsize=(10.0, 1.5 + 2.0 * len(shown)), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = empty_figure(10.0, 1.5 + 2.0 * len(shown))
     panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
     for axes, each in zip(panels, shown, strict=True):
         rows = np.flatnonzero(rank == each)
@@ -68,13 +53,9 @@ def draw(folder: Path, count: int = RANKS) -> Path:
         levels[-1, 1::2] = kept[rows]  # between two actions a rank keeps what the first has left
         axes.stackplot(times, levels / 1e9, labels=CAUSES, step="post", linewidth=0)
         axes.set_ylabel(f"rank {each} [GB]")
-        axes.spines[["top", "right"]].set_visible(False)
     panels[-1].set_xlabel("time [ms]")
     panels[0].legend(fontsize=7, frameon=False, ncols=len(CAUSES), loc="lower left", bbox_to_anchor=(0, 1))
-    path = folder / "figures" / "memory.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    return path
+    return saved(figure, folder, "memory")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from analysis.cases import CASE_COLUMNS
+from analysis.version import CONFIG
 from xsim.metrics import COLUMNS
 
 if TYPE_CHECKING:
@@ -127,8 +128,8 @@ def _is_between(rows: Sequence[Row], others: Sequence[Row], name: str) -> bool:
 
 def _config_changes(row: Row, partner: Row) -> Iterator[str]:
     """``model.seq_len 2048 -> 4096`` for every input that differs."""
-    if row["config_json"] != partner["config_json"]:
-        here, there = (dict(_leaves(json.loads(each["config_json"]), "")) for each in (row, partner))
+    if row[CONFIG] != partner[CONFIG]:
+        here, there = (dict(_leaves(json.loads(each[CONFIG]), "")) for each in (row, partner))
         for key in sorted({*here, *there}):
             if here.get(key, ABSENT) != there.get(key, ABSENT) and not key.endswith(".name"):
                 yield f"{key} {here.get(key, ABSENT)} -> {there.get(key, ABSENT)}"

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from analysis.command import Parser, exits
-from xsim.errors import SpecError
+from analysis.figures import empty_figure, saved, table_in
+from analysis.screen import counted
 from xsim.units import PS_PER_S
 
 if TYPE_CHECKING:
@@ -46,33 +47,21 @@ def draw(folder: Path) -> Path:
     Raises:
         SpecError: There is no table of stages.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    table = folder / "stages.parquet"
-    if not table.is_file():
-        raise SpecError("folder", str(folder), "it holds no stages.parquet", "start runners.plan")
-    every = pq.read_table(table).to_pylist()
+    every = table_in(folder, "stages", "start runners.plan").to_pylist()
     parts = [row for row in every if _rows_up_to(every, row["pipeline"]) <= MOST_PARTS] or every[:MOST_PARTS]
     passes = folder / "passes.parquet"
     pipelines = 1 + max(row["pipeline"] for row in parts)
     heights = [0.6 + 0.7 * pipelines, 0.8 + 0.22 * len(parts)]
     if passes.is_file():
         heights.append(0.8 + 0.22 * len(parts))
-    figure = Figure(figsize=(11.0, sum(heights) + 0.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = empty_figure(11.0, sum(heights) + 0.6)
     axes = figure.subplots(len(heights), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
     left_out = len({row["pipeline"] for row in every}) - pipelines
     _draw_stages(axes[0], parts, left_out)
     _draw_memory(axes[1], parts)
     if passes.is_file():
         _draw_passes(axes[2], parts, pq.read_table(passes).to_pylist())
-    for each in axes:
-        each.spines[["top", "right"]].set_visible(False)
-    path = folder / "figures" / "plan.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    return path
+    return saved(figure, folder, "plan")
 
 
 def _rows_up_to(every: Sequence[Row], pipeline: int) -> int:
@@ -115,8 +104,8 @@ def _draw_box(axes: Axes, row: Row, lane: int, top: float, height: float, colour
         edgecolor="black",
         linewidth=0.8,
     )
-    many = "devices" if row["tp"] * row["copies"] > 1 else "device"
-    text = f"TP{row['tp']} DP{row['copies']}, {row['tp'] * row['copies']} {many}"
+    cut = "".join(f" {name.upper()}{row[name]}" for name in ("cp", "ep") if row[name] > 1)
+    text = f"TP{row['tp']}{cut} DP{row['copies']}, {counted(row['tp'] * row['cp'] * row['copies'], 'device')}"
     text = "\n".join([text, *filter(None, row["recompute"].split(", "))])
     axes.text(
         row["first_layer"] + width / 2,

@@ -5,19 +5,18 @@ python -m analysis.queues outputs/run/detail/KEY
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from analysis.command import Parser, exits
-from xsim.errors import SpecError
+from analysis.command import exits
+from analysis.figures import asked, empty_figure, saved, table_in
 
 __all__ = ["draw", "main"]
 
+FOLDER = "of tables: tables=FOLDER of a replay, detail/KEY of a run"
 LINKS = 8
 COLUMNS = ("time_ps", "queued_bytes", "rate_bytes_per_s")
 PS_PER_US = 10**6
@@ -27,13 +26,7 @@ Ints = NDArray[np.int64]
 @exits
 def main(argv: Sequence[str]) -> int:
     """Draw the figure."""
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="of tables: tables=FOLDER of a replay, detail/KEY of a run")
-    parser.add_argument("--links", type=int, default=LINKS, help=f"how many, longest queues first; default: {LINKS}")
-    given = parser.parse_args(argv)
-    if given.links < 1:
-        raise SpecError("--links", given.links, "nothing would be drawn", "write at least 1")
-    print(f"Figure: {draw(given.folder, given.links)}")
+    print(f"Figure: {draw(*asked(argv, __doc__, FOLDER, ('--links', LINKS, 'longest queues')))}")
     return 0
 
 
@@ -43,20 +36,13 @@ def draw(folder: Path, count: int = LINKS) -> Path:
     Raises:
         SpecError: There is no table of queues.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    table = folder / "queues.parquet"
-    if not table.is_file():
-        fix = "name a folder whose replay had sample=1us, or whose run had network.sample=1us"
-        raise SpecError("folder", str(folder), "it holds no queues.parquet", fix)
-    found = pq.read_table(table)
+    fix = "name a folder whose replay had sample=1us, or whose run had network.sample=1us"
+    found = table_in(folder, "queues", fix)
     encoded = found["link"].combine_chunks().dictionary_encode()
     names, link = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
     time_ps, queued_bytes, rate_bytes_per_s = (found[name].to_numpy() for name in COLUMNS)
     interval_ps = int(np.gcd.reduce(time_ps))
-    figure = Figure(figsize=(10.0, 7.0), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = empty_figure(10.0, 7.0)
     queues, rates = figure.subplots(2, 1, sharex=True)
     for number in _longest(link, queued_bytes, names)[:count]:
         own = np.flatnonzero(link == number)
@@ -70,14 +56,10 @@ def draw(folder: Path, count: int = LINKS) -> Path:
     rates.set_ylabel("rate [Gb/s]")
     rates.set_xlabel("time [us]")
     for axes in (queues, rates):
-        axes.spines[["top", "right"]].set_visible(False)
         axes.set_ylim(bottom=0)
     if len(link):
         queues.legend(fontsize=7, frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
-    path = folder / "figures" / "queues.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    return path
+    return saved(figure, folder, "queues")
 
 
 def _longest(link: Ints, queued_bytes: Ints, names: Sequence[str]) -> list[int]:

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from analysis.version import SCHEMA_VERSION
+from analysis.version import CONFIG, SCHEMA_VERSION
 from xsim.errors import SpecError
 
 __all__ = [
@@ -38,7 +38,7 @@ RUNS = "runs"
 TABLE = "table"
 DETAIL = "detail"  # large tables of runs, a folder for each
 MANIFEST = "manifest.json"
-NEEDED = ("key", "status", "config_json")  # columns of every version
+NEEDED = ("key", "status", CONFIG)  # columns of every version
 FOREIGN = "holds no runs, though its name says so, and is left out"
 A_FEW = 64  # tables of one row that are held at a time
 LOOKS = 5  # at a table that another process rewrites meanwhile

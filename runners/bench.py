@@ -15,7 +15,7 @@ from xsim.plan.collective.auto import Auto
 from xsim.plan.comm import Collective, CommPlan, in_bytes
 from xsim.plan.contracts import Estimate
 from xsim.plan.forecast import Forecast
-from xsim.plan.lower import lower_comm
+from xsim.plan.wires import lower_comm
 from xsim.sim.network.flow import Flow
 from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
 from xsim.spec.deployment import DeploymentPlan

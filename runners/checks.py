@@ -122,10 +122,11 @@ def environment() -> Iterator[Finding]:
 def ray_starts() -> Iterator[Finding]:
     """Whether Ray starts here, and runs something."""
     from runners.ray_session import ray_session
+    from runners.stop import Stop
 
     started = time.monotonic()
     try:
-        with ray_session("local", 1) as session:
+        with ray_session("local", 1, Stop()) as session:
             import ray
 
             answer = ray.get(ray.remote(num_cpus=1)(_process).remote(), timeout=RAY_S)

@@ -55,7 +55,7 @@ def read_command(argv: Sequence[str], about: str) -> Command:
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter, add_help=False, allow_abbrev=False
     )
     parser.add_argument("overrides", nargs="*", help="group=option, key=value, key=a,b,c, +grid=name")
-    parser.add_argument("--help", "-h", action="store_true", help="this page, with all groups and options")
+    parser.add_argument("--help", "-h", action="store_true", help="this page; after planner=NAME, say, its options")
     parser.add_argument("--config-dir", "-cd", type=Path, action="append", default=[], help="a conf folder of your own")
     parser.add_argument("--cfg", "-c", choices=["job"], help="print the composed config and run nothing")
     parser.add_argument("--multirun", "-m", action="store_true", help=argparse.SUPPRESS)  # what Hydra's users type
@@ -63,7 +63,8 @@ def read_command(argv: Sequence[str], about: str) -> Command:
     config_dirs = tuple(path.resolve() for path in given.config_dir)
     if given.help:
         parser.epilog = _epilog(config_dirs)
-        parser.print_help()
+        chosen = "\n\n".join(_chosen(given.overrides))
+        print(chosen or parser.format_help().rstrip())
         raise SystemExit(0)
     check_user_files(config_dirs)
     settings = tuple(_setting(text) for text in given.overrides)
@@ -161,7 +162,7 @@ def _epilog(config_dirs: tuple[Path, ...]) -> str:
         *("groups (group=option):", *_entries(groups), ""),
         *("presets:", *_entries(presets), ""),
         *("keys (key=value):", *_entries(options.ROOT), ""),
-        *("members of the families, and their options as they are if nothing is said:", *_members(), ""),
+        *("members of the families (FAMILY=NAME --help has the options of one):", *_members(), ""),
         *("keys that a deployment may leave unwritten:", *_options(options.unwritten()), ""),
         "All keys inside a group are set with a dot: model.seq_len=2048",
     ]
@@ -169,12 +170,27 @@ def _epilog(config_dirs: tuple[Path, ...]) -> str:
 
 
 def _members() -> Iterator[str]:
-    """A paragraph per member: what it is, and its options."""
+    """A line per member: what it is."""
+    for family, place in _places():
+        yield f" {place}"
+        yield from _entries({member.name: member.about for member in described(family)})
+
+
+def _places() -> Iterator[tuple[str, str]]:
+    """Each family, and the key that chooses a member of it."""
     for family in (*FAMILIES, *INSIDE):
-        yield f" {INSIDE[family]}.{family}" if family in INSIDE else f" {family}"
-        for member in described(family):
-            yield from _entries({member.name: member.about})
-            yield from _options(member.options)
+        yield family, f"{INSIDE[family]}.{family}" if family in INSIDE else family
+
+
+def _chosen(words: Sequence[str]) -> Iterator[str]:
+    """Of each member that ``words`` choose, what it is and its options as they are if nothing is said."""
+    for family, place in _places():
+        names = {word.partition("=")[2] for word in words if word.startswith(f"{place}=")}
+        for member in described(family) if names else ():
+            if member.name in names:
+                options = dict(zip(member.options, member.meanings, strict=True))
+                head = textwrap.fill(f"{place}={member.name}: {member.about}", HELP_WIDTH, subsequent_indent="      ")
+                yield "\n".join([head, *(_entries(options) or ["  no options"])])
 
 
 def _options(words: Sequence[str]) -> list[str]:
@@ -190,6 +206,6 @@ def _options(words: Sequence[str]) -> list[str]:
 
 def _entries(texts: Mapping[str, str]) -> list[str]:
     return [
-        textwrap.fill(f"{name}: {text}", HELP_WIDTH, initial_indent="  ", subsequent_indent="      ")
+        textwrap.fill(f"{name}: {text}".removesuffix(": "), HELP_WIDTH, initial_indent="  ", subsequent_indent="      ")
         for name, text in texts.items()
     ]

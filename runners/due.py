@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.version import CONFIG
 from runners.brake import FAILURES
 from runners.durations import Durations
 from runners.points import Point
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["History", "chosen", "why"]
 
-CONFIG = "config_json"
 COLUMNS = ("key", "status", CONFIG, "wall_s", "network", "cluster", "model")
 ROWS_AT_ONCE = 500
 

@@ -45,6 +45,13 @@ class Durations:
                 return statistics.median(self._known[kind])
         return None
 
+    def alike_s(self, points: Iterable[Point]) -> float | None:
+        """The mean of what ``points`` take; absent if of one no other of the same cluster and model has run."""
+        kinds = [_kinds(point.labels)[0] for point in points]
+        if not kinds or any(kind not in self._known for kind in kinds):
+            return None
+        return statistics.fmean(statistics.median(self._known[kind]) for kind in kinds)
+
     def expected_s(self, point: Point) -> float:
         """As measured, else a guess by network and number of ranks."""
         measured = self.measured_s(point.labels)

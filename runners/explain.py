@@ -45,12 +45,13 @@ def main(argv: Sequence[str]) -> int:
     from dataclasses import replace
 
     from analysis.titles import row_title
+    from analysis.version import CONFIG
     from runners.inputs import read
     from runners.warm import warm
     from runners.watch import watching
     from xsim.experiment import run
 
-    config = json.loads(row["config_json"]) | {"estimate": {"name": "none"}}
+    config = json.loads(row[CONFIG]) | {"estimate": {"name": "none"}}
     try:
         experiment = replace(read(config).experiment(), memory="report")
     except KeyError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -27,11 +28,13 @@ class Description:
         name: The option of its family.
         about: First line of the docstring; empty where the file does not tell.
         options: As they are typed, ``reshard.pieces=64``; without a value if the file computes it.
+        meanings: Of each option what the docstring says, or nothing.
     """
 
     name: str
     about: str
     options: tuple[str, ...]
+    meanings: tuple[str, ...] = ()
 
 
 def described(family: str) -> Iterator[Description]:
@@ -61,10 +64,32 @@ def _description(place: str, name: str, tree: ast.Module) -> Description:
     """The public dataclass of a member's file, described; ``place`` is where its options are set."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name[0] != "_" and _is_dataclass(node):
-            about = (ast.get_docstring(node) or "").partition("\n")[0]
-            fields = (field for field in node.body if isinstance(field, ast.AnnAssign))
-            return Description(name, about, tuple(f"{place}.{_option(field)}" for field in fields))
+            docstring = ast.get_docstring(node) or ""
+            fields = [field for field in node.body if isinstance(field, ast.AnnAssign)]
+            told = _told(docstring)
+            return Description(
+                name,
+                docstring.partition("\n")[0],
+                tuple(f"{place}.{_option(field)}" for field in fields),
+                tuple(told.get(ast.unparse(field.target), "") for field in fields),
+            )
     return Description(name, "", ())
+
+
+def _told(docstring: str) -> dict[str, str]:
+    """What the section on attributes says of each."""
+    found: dict[str, str] = {}
+    names: list[str] = []
+    for line in docstring.partition("Attributes:\n")[2].splitlines():
+        entry = re.match(r" {4}(\w+(?:, \w+)*): (.*)", line)
+        if entry:
+            names = entry[1].split(", ")
+            found |= dict.fromkeys(names, entry[2])
+        elif not line.startswith(" " * 8):
+            break
+        else:
+            found |= {name: f"{found[name]} {line.strip()}" for name in names}
+    return found
 
 
 def _is_dataclass(node: ast.ClassDef) -> bool:

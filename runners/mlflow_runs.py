@@ -1,11 +1,9 @@
-"""Rows as MLflow's runs: how a store is opened, what a run holds, and how it is found again."""
+"""MLflow's stores and the runs of sweeps in them: how they are opened, begun, found again and ended."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
-import math
 import os
 import shutil
 import socket
@@ -14,41 +12,31 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlparse
 
-from analysis.titles import row_title
 from runners.mlflow_database import build, is_usable, put_aside
-from runners.options import LABELS
+from runners.mlflow_row import ARTIFACT
 from runners.settings import sqlite_file
-from xsim.metrics import COLUMNS
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-    from runners.store import Row
-
 __all__ = [
     "ENVIRONMENT",
     "end_sweep",
     "experiment_of",
-    "is_of",
-    "log_run",
     "open_client",
     "origin",
     "process",
     "runs_of",
     "sweep_run",
     "writes",
+    "written_by",
 ]
 
-CONFIG = "config.json"  # the artifact of a run
-TAG_LIMIT = 5000  # MLflow cuts longer tags silently
-PARAM_LIMIT = 250  # of a text that is to be compared with others in a column
 PART = "xsim.part."  # begins a tag of a parent run: how that part of the sweep ended
 ENDS = ("KILLED", "FAILED", "FINISHED")  # the worst first
 SETTLED_S = 2.0  # longer than a store takes to make a run that was asked for
-ANSWERS = ("ok", "does_not_fit", "invalid")  # the other states are failures
 
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -58,7 +46,6 @@ ENVIRONMENT = {
     "GIT_PYTHON_REFRESH": "quiet",
 }
 PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}  # MLflow's: 4 minutes and more
-FIGURES = tuple(column.name for column in COLUMNS if column.kind != "text")
 
 
 def open_client(uri: str) -> MlflowClient:
@@ -77,7 +64,7 @@ def open_client(uri: str) -> MlflowClient:
         if database.exists() and not is_usable(database):
             put_aside(database)
         if not database.exists():
-            for config in _artifacts(database).glob(f"*/*/artifacts/{CONFIG}"):  # runs of one that was deleted
+            for config in _artifacts(database).glob(f"*/*/artifacts/{ARTIFACT}"):  # runs of one that was deleted
                 shutil.rmtree(config.parents[1])
             build(database)
         with contextlib.closing(sqlite3.connect(database)) as connection:
@@ -149,7 +136,7 @@ def sweep_run(
     Parts that start at once make one each before they see that of another. None looks again sooner than all of these
     are there; then everybody takes the oldest.
     """
-    tags = {"xsim.sweep": sweep, "xsim.code": code, **_written_by(folder)}
+    tags = {"xsim.sweep": sweep, "xsim.code": code, **written_by(folder)}
     run_id = _oldest(client, experiment, sweep)
     if not run_id:
         run_id = made = str(client.create_run(experiment, run_name=name, tags=tags).info.run_id)
@@ -159,7 +146,7 @@ def sweep_run(
             if run_id != made:
                 client.delete_run(made)
     client.update_run(run_id, status="RUNNING")
-    for tag, value in {**_written_by(folder), **({PART + part: "RUNNING"} if part else {})}.items():
+    for tag, value in {**written_by(folder), **({PART + part: "RUNNING"} if part else {})}.items():
         client.set_tag(run_id, tag, value)
     return run_id
 
@@ -181,71 +168,9 @@ def _oldest(client: MlflowClient, experiment: str, sweep: str) -> str:
     return min(((run.info.start_time, str(run.info.run_id)) for run in found), default=(0, ""))[1]
 
 
-def log_run(client: MlflowClient, experiment: str, parent: str, row: Row, folder: Path) -> None:
-    """One nested run: everything in one batch, and an explicit end."""
-    from mlflow.entities import Metric, Param
-
-    now_ms = int(time.time() * 1000)
-    started_ms = now_ms - int(1000 * float(str(row["wall_s"])))
-    tags = {
-        "mlflow.parentRunId": parent,
-        "xsim.key": str(row["key"]),
-        "xsim.identity": _identity(row),
-        "xsim.status": str(row["status"]),
-        "xsim.reason": str(row["reason"])[:TAG_LIMIT],
-        "xsim.code": str(row["code"]),
-        **_written_by(folder),
-    }
-    if unranked := [name for name in FIGURES if isinstance(value := row[name], float) and not math.isfinite(value)]:
-        tags["xsim.not_finite"] = ", ".join(unranked)
-    run = client.create_run(experiment, start_time=started_ms, tags=tags, run_name=row_title(row))
-    run_id = run.info.run_id
-    metrics = [Metric(name, value, now_ms, 0) for name, value in _figures(row)]
-    params = [
-        Param(name, _short(str(row[name])))
-        for name in (*LABELS, "seed", "batch", "point")
-        if row[name] not in (None, "")
-    ]
-    client.log_batch(run_id, metrics=metrics, params=params)
-    _keep(client, run, json.dumps(json.loads(str(row["config_json"])), indent=1))
-    client.set_terminated(run_id, "FINISHED" if row["status"] in ANSWERS else "FAILED", end_time=now_ms)
-
-
-def _written_by(folder: Path) -> dict[str, str]:
+def written_by(folder: Path) -> dict[str, str]:
+    """Tags that say whose a run is."""
     return {"xsim.folder": origin(folder), "xsim.process": process(os.getpid())}
-
-
-def is_of(run: Run, row: Row) -> bool:
-    """Whether ``run`` is the whole of ``row``: a crash leaves the half of one."""
-    return run.info.status in ("FINISHED", "FAILED") and run.data.tags.get("xsim.identity") == _identity(row)
-
-
-def _figures(row: Row) -> Iterator[tuple[str, float]]:
-    """Figures that MLflow can hold: it mangles infinities and counts NaN as 0, the best of all times."""
-    for name in FIGURES:
-        value = row[name]
-        if isinstance(value, int | float) and math.isfinite(value):
-            yield name, float(value)
-
-
-def _identity(row: Row) -> str:
-    """Differs if the same key was run again."""
-    return f"{row['status']} {row['attempt']} {row['wall_s']}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= PARAM_LIMIT else f"{text[: PARAM_LIMIT - 4]} ..."
-
-
-def _keep(client: MlflowClient, run: Run, config: str) -> None:
-    """``config`` as an artifact; in a folder of this machine without MLflow's four questions to its database."""
-    place = urlparse(run.info.artifact_uri)
-    if place.scheme == "file":
-        folder = Path(unquote(place.path))
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / CONFIG).write_text(config)
-    else:
-        client.log_text(run.info.run_id, config, CONFIG)
 
 
 def _artifacts(database: Path) -> Path:

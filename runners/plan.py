@@ -6,8 +6,8 @@ python -m runners.plan cluster=eth_b2_b4 model=gpt3_13b from=costs.txt format=me
 python -m runners.plan deployment=fig4_7b memory=report
 
 Its stages are printed with their devices and how full they are; then what its planner predicts beside what it takes,
-and where the two part. OUT/plan/NAME gets the deployment (deployment/NAME.yaml: -cd OUT/plan/NAME deployment=NAME), the
-plan as JSON, as arguments of Megatron-LM if it can be said so, tables, and a picture.
+and where the two part. OUT/plan/NAME, the name being CLUSTER_MODEL_PLAN, gets the deployment (the line of that name is
+the command that runs it), the plan as JSON, as arguments of Megatron-LM if it can be said so, tables, and a picture.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING
 
 from analysis.command import CONFIG_ERROR, exits, tell
 from runners.cli import read_command
+from runners.options import PRESETS
 from xsim.errors import SpecError, XsimError
+from xsim.units import PS_PER_S
 
 if TYPE_CHECKING:
     from runners.plan_tables import Outlined
     from xsim.experiment import Experiment, Planned, Result
     from xsim.plan.search.price import Priced
-    from xsim.plan.sketch import Sketch
 
 __all__ = ["main"]
 
@@ -39,7 +40,7 @@ KEYS: Mapping[str, str] = {
     "which": "of several plans in the file: its number from 1, or its name (1)",
     "devices": "what kind of the cluster a name in the file is, if that does not show: T4:t4,A100:a100_80",
     "micro_batch": "samples of a micro-batch, if the file does not say it (1)",
-    "simulate": "false: show and write the plan alone (true)",
+    "simulate": "false: show the plan with its closed form, and write it (true)",
 }
 
 
@@ -50,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     about = [__doc__ or "", "keys of this command:", *(f"  {key}: {text}" for key, text in KEYS.items())]
     command = read_command([*words, *_implied(own, words)], "\n".join(about))
     from runners.inputs import read
-    from runners.plan_written import write_plan
+    from runners.plan_report import compare, print_priced
     from runners.points import composed, plan_single
 
     if command.show:
@@ -64,11 +65,15 @@ def main(argv: Sequence[str]) -> int:
         experiment = _with_file(experiment, own, batch=experiment.scenario.batch if _says(words, "batch") else None)
     planned, result, search_s = _worked_out(experiment, simulate=own.get("simulate", "true") == "true")
     found = _shown(experiment, planned, f", found in {search_s:.3g} s" if _searches(words) else "")
+    priced = _priced(experiment, planned)
     if result is not None:
-        from runners.plan_report import compare
+        compare(experiment, result, found.parts, priced)
+    elif priced is not None:
+        print_priced(priced)
+    from runners.plan_written import write_plan
 
-        compare(experiment, result, found.parts, _priced(experiment, found.sketch))
-    write_plan(single.settings.out / "plan", experiment.scenario, planned, found, result)
+    again = _without_plan(words, single.points[0].labels)
+    write_plan(single.settings.out / "plan", experiment.scenario, planned, found, result, again)
     if result is None and not planned.memory.fits and experiment.memory == "enforce":
         tell("error: it does not fit; memory=report simulates it all the same")
         return CONFIG_ERROR
@@ -91,6 +96,8 @@ def _split(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:
             own[key] = value
     if own.get("simulate", "true") not in ("true", "false"):
         raise SpecError("simulate", own["simulate"], "it is neither", "write true or false")
+    if "from" in own and not Path(own["from"]).expanduser().is_file():
+        raise SpecError("from", own["from"], "there is no such file", "write the path of one")
     for key in ("format", "which", "devices", "micro_batch"):
         if key in own and "from" not in own:
             raise SpecError(key, own[key], "it says something of a file, and there is none", "write from=FILE")
@@ -105,6 +112,14 @@ def _implied(own: Mapping[str, str], words: Sequence[str]) -> list[str]:
         if _says(words, key):
             raise SpecError(key, "", "the plan comes from a file", f"leave out {key}, or from=")
     return ["~deployment", *([] if _says(words, "batch") else ["batch=1"])]
+
+
+def _without_plan(words: Sequence[str], labels: Mapping[str, str | None]) -> list[str]:
+    """The words of an experiment that say nothing of its plan, with its cluster and model in any case."""
+    said = [word for word in words if not re.match(r"[~+]*(deployment|planner|batch)([.=]|$)", word)]
+    usual = [f"{key}={labels[key]}" for key in ("cluster", "model") if not _says(words, key)]
+    given = ["planner=given"] if any(_says(words, key) for key in PRESETS) else []
+    return [*usual, *said, *given]
 
 
 def _searches(words: Sequence[str]) -> bool:
@@ -145,22 +160,22 @@ def _devices(text: str) -> dict[str, str]:
 
 def _worked_out(experiment: Experiment, *, simulate: bool) -> tuple[Planned, Result | None, float]:
     """The plan, what it takes if it is simulated, and the seconds of the search."""
-    from runners.warm import warm
+    from runners.warm import Warming
     from runners.watch import watching
     from xsim.experiment import planned, run
     from xsim.families import build
+    from xsim.plan.sketch import sketch_of
 
     times: list[float] = []
 
     def noted(begins: bool) -> None:
-        times.append(time.perf_counter())
+        times.append(time.perf_counter() - warmed.took_s)
         network.plans(begins)
 
-    if simulate:
-        warm(experiment.network)
-    with watching(experiment.network, experiment.iterations) as network:
-        found = planned(experiment, noted, network.progress)
-        _check_shown(experiment, found)
+    warmed = Warming(experiment.network)
+    with watching(warmed, experiment.iterations) as network:
+        found = planned(replace(experiment, network=warmed), noted, network.progress)
+        sketch_of(found.deployment, experiment.scenario)  # refuses what cannot be shown before it is simulated
         network.begins(0)
         result = None
         if simulate and (found.memory.fits or experiment.memory == "report"):
@@ -168,20 +183,6 @@ def _worked_out(experiment: Experiment, *, simulate: bool) -> tuple[Planned, Res
             given = build("planner", {"name": "given"})
             result = run(replace(experiment, scenario=scenario, planner=given, network=network), network.begins)
     return found, result, times[1] - times[0]
-
-
-def _check_shown(experiment: Experiment, planned: Planned) -> None:
-    """Refuse what a planner found and kinds and counts cannot say, before it is simulated."""
-    from xsim.plan.sketch import sketch_of
-
-    try:
-        sketch_of(planned.deployment, experiment.scenario)
-    except SpecError as error:
-        key = error.field.rpartition(".")[2]
-        if key not in ("ep", "cp"):
-            raise
-        fix = "simulate it with python -m runners.run"
-        raise SpecError(key, error.value, "plans cut over contexts or experts cannot be shown", fix) from None
 
 
 def _shown(experiment: Experiment, planned: Planned, took: str) -> Outlined:
@@ -200,15 +201,21 @@ def _shown(experiment: Experiment, planned: Planned, took: str) -> Outlined:
     return found
 
 
-def _priced(experiment: Experiment, sketch: Sketch) -> Priced | None:
+def _priced(experiment: Experiment, planned: Planned) -> Priced | None:
     """The plan in closed form, with the same models; None, and why, if they do not offer it."""
+    from xsim.closed_form import ClosedForm
     from xsim.experiment import site_of
-    from xsim.plan.search.price import price
-    from xsim.plan.search.tables import tables
+    from xsim.plan.search.deployed import Deployed
 
-    cut = any(stage.sequence_parallel for each in sketch.pipelines for stage in each.stages)
+    stages = [stage for replica in planned.deployment.replicas for stage in replica.stages]
+    if not planned.deployment.zero and any(stage.ep > 1 or stage.groups[0].cp > 1 for stage in stages):
+        time_ps = Deployed(experiment.scenario, site_of(experiment)).price_ps(planned.deployment)
+        tell(
+            f"note: cut over contexts or experts, in closed form it takes {time_ps / PS_PER_S:.4g} s, not told in parts"
+        )
+        return None
     try:
-        return price(sketch, tables(experiment.scenario, site_of(experiment), sequence_parallel=cut))
+        return ClosedForm(experiment).price(planned.deployment)
     except XsimError as error:
         tell(f"note: it has no closed form here: {error}")
         return None

@@ -18,8 +18,9 @@ from xsim.tables import ranges
 from xsim.units import PS_PER_S
 from xsim.waits import CAUSES
 
-__all__ = ["compare", "print_parts"]
+__all__ = ["compare", "print_parts", "print_priced"]
 
+DEGREES = ("tp", "cp", "ep")
 BAR = 10  # cells of a memory bar
 PIECES: Mapping[str, str] = {
     "compute": "computing",
@@ -31,7 +32,7 @@ PIECES: Mapping[str, str] = {
 
 def print_parts(found: Sequence[Part]) -> None:
     """A line per stage, and how full its devices are."""
-    columns = ["pipeline", "stage", "layers", "devices", "tp", "copies", "samples", "memory", "ranks", "recompute"]
+    columns = ["pipeline", "stage", "layers", "devices", *DEGREES, "copies", "samples", "memory", "ranks", "recompute"]
     rows = []
     for part in found:
         equal = f" (of {len(part.replicas)} equal)" if len(part.replicas) > 1 else ""
@@ -42,8 +43,10 @@ def print_parts(found: Sequence[Part]) -> None:
                 f"{part.pipeline}{equal}",
                 str(part.stage),
                 f"{part.layers.start}..{part.layers.stop - 1}",
-                f"{part.tp * part.count} x {part.device}",
+                f"{part.tp * part.cp * part.count} x {part.device}",
                 str(part.tp),
+                str(part.cp),
+                str(part.ep),
                 str(part.count),
                 str(part.samples),
                 f"{bar:.<{BAR}} {filled:4.0%} of {scaled(part.has_bytes, 'B')}",
@@ -51,9 +54,14 @@ def print_parts(found: Sequence[Part]) -> None:
                 part.recompute,
             ]
         )
-    if not any(part.recompute for part in found):
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
-    print_table(columns, rows, numbers=["stage", "tp", "copies", "samples"])
+    plain = {"cp": all(p.cp == 1 for p in found), "ep": all(p.ep == 1 for p in found)}
+    plain["recompute"] = not any(part.recompute for part in found)
+    shown = [number for number, name in enumerate(columns) if not plain.get(name, False)]
+    print_table(
+        [columns[number] for number in shown],
+        [[row[number] for number in shown] for row in rows],
+        numbers=["stage", *DEGREES, "copies", "samples"],
+    )
     for (number, count, micro_batch, micro_batches), _ in groupby(found, key=_load):
         which = f"pipeline {number}" if count == 1 else f"each of the {count} pipelines {number}"
         trained = f"{counted(micro_batches, 'micro-batch')[:-1]}es" if micro_batches > 1 else "1 micro-batch"
@@ -75,12 +83,23 @@ def compare(experiment: Experiment, result: Result, found: Sequence[Part], price
     if predicted_ps is None:
         print(f"\nSimulated: {seconds(simulated_ps)} s; its maker predicts nothing")
     else:
-        off = simulated_ps / predicted_ps - 1
-        print(f"\nPredicted by its maker: {seconds(predicted_ps)} s; simulated: {seconds(simulated_ps)} s, {off:+.1%}")
+        off = predicted_ps / simulated_ps - 1
+        told = f"{seconds(predicted_ps)} s; simulated: {seconds(simulated_ps)} s"
+        print(f"\nPredicted by its maker: {told}; the first over the second, less 1: {off:+.1%}")
     if priced is not None:
         _print_terms(result, found, priced, seconds)
     _print_causes(result, found, seconds)
     _print_pieces(experiment, result, seconds)
+
+
+def print_priced(priced: Priced) -> None:
+    """The closed form alone, of a plan that is not simulated."""
+    seconds = _Seconds(priced.iteration_ps)
+    end = max(end for _, _, end in priced.pipelines)
+    print(
+        f"In closed form: {seconds(priced.iteration_ps)} s an iteration: {seconds(end)} s the longest pipeline, "
+        f"{seconds(priced.sync_ps)} s its gradient sync, {seconds(priced.update_ps)} s the update"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +133,10 @@ def _print_terms(result: Result, found: Sequence[Part], priced: Priced, seconds:
         f"\nIn closed form pipeline {longest} takes {first} s for a first micro-batch and {further} s for each further:"
     )
     rows = [
-        [name, seconds(closed), seconds(simulated), seconds(simulated - closed, sign=True)]
+        [name, seconds(closed), seconds(simulated), seconds(closed - simulated, sign=True)]
         for name, closed, simulated in terms
     ]
-    columns = ["term", "closed form [s]", "simulated [s]", "difference [s]"]
+    columns = ["term", "closed form [s]", "simulated [s]", "closed form less simulated [s]"]
     print_table(columns, rows, numbers=columns[1:])
 
 

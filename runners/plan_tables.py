@@ -38,6 +38,8 @@ class Part:
     layers: range
     device: str
     tp: int
+    cp: int
+    ep: int
     count: int
     samples: int
     micro_batch: int
@@ -89,6 +91,8 @@ def parts(sketch: Sketch, planned: Planned, scenario: Scenario) -> Iterator[Part
                     layers=layers,
                     device=copies.device,
                     tp=copies.tp,
+                    cp=copies.cp,
+                    ep=stage.ep,
                     count=copies.count,
                     samples=samples,
                     micro_batch=pipeline.micro_batch,
@@ -111,6 +115,8 @@ def stage_table(found: Sequence[Part]) -> Table:
         "last_layer": np.array([part.layers.stop - 1 for part in found], dtype=np.int64),
         "device": [part.device for part in found],
         "tp": np.array([part.tp for part in found], dtype=np.int64),
+        "cp": np.array([part.cp for part in found], dtype=np.int64),
+        "ep": np.array([part.ep for part in found], dtype=np.int64),
         "copies": np.array([part.count for part in found], dtype=np.int64),
         "samples": np.array([part.samples for part in found], dtype=np.int64),
         "micro_batch": np.array([part.micro_batch for part in found], dtype=np.int64),

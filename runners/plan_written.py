@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -28,17 +30,25 @@ LONGEST_FOLDER = 120  # bytes of its name: file systems take 255, and suffixes a
 _WIDTH = 120
 
 
-def write_plan(folder: Path, scenario: Scenario, planned: Planned, found: Outlined, result: Result | None) -> None:
-    """Everything under ``folder`` / name, and where it is on the screen."""
+def write_plan(
+    folder: Path, scenario: Scenario, planned: Planned, found: Outlined, result: Result | None, words: Sequence[str]
+) -> None:
+    """Everything under ``folder`` / name, and where it is on the screen.
+
+    The name tells the cluster, the model and the plan; another plan of that name, which is there already, stays.
+
+    Args:
+        words: Of a command line: the experiment without its plan.
+    """
     from analysis.plan import draw
 
-    name = re.sub(r"[^\w-]+", "_", found.name).strip("_") or "plan"
-    name = name.encode()[:LONGEST_FOLDER].decode(errors="ignore")
-    name = f"{name}_plan" if name in offered("deployment") else name
+    text = deployment_yaml(planned.deployment, scenario).encode()
+    name = _unused_name(folder, "_".join((scenario.cluster.name, scenario.model.name, found.name)), text)
     own = folder / name
-    write_whole(own / "deployment" / f"{name}.yaml", deployment_yaml(planned.deployment, scenario).encode())
+    write_whole(_deployment(own), text)
     write_whole(own / f"{name}.json", plan_json(found.sketch, scenario).encode())
-    print(f"\nDeployment: -cd {own} deployment={name}")
+    command = ["python", "-m", "runners.run", "-cd", str(own), *words, f"deployment={name}"]
+    print(f"\nDeployment: {shlex.join(command)}")
     print(f"Plan as JSON: {own / f'{name}.json'}")
     arguments = own / f"{name}.args"
     try:
@@ -54,6 +64,22 @@ def write_plan(folder: Path, scenario: Scenario, planned: Planned, found: Outlin
         (own / "passes.parquet").unlink(missing_ok=True)
     write_tables(own, tables)
     print(f"Picture: {draw(own)}")
+
+
+def _unused_name(folder: Path, said: str, text: bytes) -> str:
+    """``said`` as the name of a folder, with a number if another deployment than ``text`` has it."""
+    name = re.sub(r"[^\w-]+", "_", said).strip("_").encode()[:LONGEST_FOLDER].decode(errors="ignore")
+    numbered = (name if number == 1 else f"{name}_{number}" for number in itertools.count(1))
+    known = offered("deployment")
+    return next(each for each in numbered if each not in known and _is_free(_deployment(folder / each), text))
+
+
+def _is_free(path: Path, text: bytes) -> bool:
+    return not path.exists() or path.read_bytes() == text
+
+
+def _deployment(folder: Path) -> Path:
+    return folder / "deployment" / f"{folder.name}.yaml"
 
 
 def deployment_yaml(deployment: DeploymentPlan, scenario: Scenario) -> str:

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from analysis.command import Stopped
+from analysis.command import Stopped, tell
 from runners.brake import Brake
 from runners.durations import Durations
 from runners.needs import Need
 from runners.points import Point
-from runners.ray_session import PoolError, Session, first_line, ray_session, resource
+from runners.ray_session import PoolError, Session, StartError, first_line, ray_session, resource
 from runners.waiting import Task, Waiting
 from runners.worker import Greeting, Outcome, Worker, versions
 
@@ -116,12 +116,18 @@ def finished(points: Sequence[Point], limits: Limits, worker: type[Worker] = Wor
     left, in_vain = len(points), 0
     while left and not limits.brake.cause:
         in_vain += 1
-        with ray_session(limits.address, limits.workers, ship=limits.ship) as session, limits.brake.held():
-            pool = _Pool(limits, worker, session, waiting, min(session.workers, left))
-            for done in pool.run(left):
-                if done is not None:
-                    left, in_vain = left - 1, 0
-                yield done
+        started = ray_session(limits.address, limits.workers, limits.brake.stop, ship=limits.ship)
+        try:
+            with started as session, limits.brake.held():
+                pool = _Pool(limits, worker, session, waiting, min(session.workers, left))
+                for done in pool.run(left):
+                    if done is not None:
+                        left, in_vain = left - 1, 0
+                    yield done
+        except StartError as error:
+            if in_vain == STARTS:
+                raise
+            tell(f"{error}; it is started again")
         if in_vain == STARTS:
             raise PoolError(f"Ray ended {STARTS} times before a simulation did; its servers are killed by somebody")
     if limits.brake.stop.code:

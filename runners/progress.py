@@ -22,6 +22,9 @@ __all__ = ["Count", "Doing", "Progress", "progress", "shown_s"]
 LINE_EVERY_S = 10.0
 LINE_EVERY_SHARE = 0.1
 KNOWN_SHARE = 0.1  # of the points: enough to expect how long the rest takes
+BASIS = (
+    3  # points of a network beside the first of each worker, which compile: the least whose median one of them bounds
+)
 CAUSES = 10  # of failures that are told while the sweep runs; its end groups them all
 WORKERS = 16  # that a screen shows
 
@@ -42,7 +45,7 @@ class Count:
         total: Points to run now.
         workers: How many run side by side, at most.
         kinds: How many points to simulate each network has; without it all are alike.
-        known_s: Medians of earlier rows, by network.
+        known_s: Means of earlier rows like the points, by network.
         doing: By the number of the worker.
         failures: The first failure of each cause, in order.
     """
@@ -96,23 +99,25 @@ class Count:
     def eta_s(self) -> float | None:
         """Expected seconds to the end: the median of each network's points, without the first, slow one of each worker.
 
-        Where none of a network has ended, that of earlier rows. Absent until every worker has ended a point, or a tenth
-        of all has, or earlier rows know every network: a few points say little about the rest.
+        Until ``BASIS`` of a network have ended, that of earlier rows. Absent without either, or until every worker has
+        ended a point, or a tenth of all has, if earlier rows do not know every network: a few points say little about
+        the rest.
         """
         kinds = self.kinds or Counter({"": self.left + self._ended[""]})
         left = {kind: count - self._ended[kind] for kind, count in kinds.items() if count > self._ended[kind]}
         early = len(self._first_s) < self.workers and self.done.total() < KNOWN_SHARE * self.total
         if early and not all(kind in self.known_s for kind in left):
             return None
-        expected = [(self._typical_s(kind), count) for kind, count in left.items()]
-        if any(typical_s is None for typical_s, _ in expected):
+        expected = {kind: self._typical_s(kind) for kind in left}
+        known = {kind: typical_s for kind, typical_s in expected.items() if typical_s is not None}
+        if len(known) < len(left):
             return None
-        return sum((typical_s or 0.0) * count for typical_s, count in expected) / max(1, self.workers)
+        total_s = sum(typical_s * left[kind] for kind, typical_s in known.items())
+        return max(total_s / max(1, self.workers), *known.values(), 0.0)
 
     def _typical_s(self, kind: str) -> float | None:
-        first = [wall_s for name, wall_s in self._first_s.values() if name == kind]
-        known = self._later_s.get(kind) or ([self.known_s[kind]] if kind in self.known_s else first)
-        return statistics.median(known) if known else None
+        later = self._later_s.get(kind, [])
+        return statistics.median(later) if len(later) >= BASIS else self.known_s.get(kind)
 
     def __str__(self) -> str:
         states = ", ".join(f"{count} {status}" for status, count in sorted(self.done.items())) or "none yet"

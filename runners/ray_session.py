@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -15,10 +16,10 @@ from typing import Any
 
 from runners import leftovers
 from runners.locks import lock
-from runners.stop import Beside
+from runners.stop import Beside, BrokenOff, Stop
 from xsim.errors import XsimError
 
-__all__ = ["PoolError", "Session", "first_line", "ray_session", "resource"]
+__all__ = ["PoolError", "Session", "StartError", "first_line", "ray_session", "resource"]
 
 OBJECT_STORE_BYTES = 100_000_000  # rows are small; Ray's default is a third of the machine's memory
 UNKNOWN_BYTES = 1 << 60  # of a host that has told Ray nothing of its memory: no limit
@@ -36,6 +37,10 @@ QUIET = {
 
 class PoolError(XsimError):
     """No simulation can run: workers do not start, or run another version of the simulator."""
+
+
+class StartError(PoolError):
+    """A Ray of our own did not start, perhaps since somebody killed a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +76,41 @@ class Session:
 
 
 @contextlib.contextmanager
-def ray_session(address: str, workers: int | None, *, ship: bool = False) -> Iterator[Session]:
+def ray_session(address: str, workers: int | None, stop: Stop, *, ship: bool = False) -> Iterator[Session]:
     """Ray, from its start to its end.
 
     Raises:
         PoolError: No Ray answers at ``address``.
+        StartError: One of our own does not start.
+        BrokenOff: A signal came while it started, which takes seconds. It goes on until this process ends, which does
+            so without more ado then; whoever watches over its files sees to the rest.
     """
     os.environ.update(QUIET)
+    with _folder() as folder, _mode_kept(), contextlib.closing(Beside(stop)) as beside:
+        session = beside.starts(lambda: _started(address, workers, folder, ship=ship))
+        try:
+            yield session
+        finally:
+            beside.ends(_ended)
+
+
+def _ended() -> None:
     import ray
 
-    with _folder() as folder, _mode_kept(), contextlib.closing(Beside()) as beside:
-        try:
-            yield beside(lambda: _started(address, workers, folder, ship=ship), "Ray's start")
-        finally:
-            beside(ray.shutdown, "Ray's end")
+    ray.shutdown()
+
+
+@contextlib.contextmanager
+def _finally(finish: Callable[[], object]) -> Iterator[None]:
+    """``finish`` at the end, unless Ray's start was broken off."""
+    try:
+        yield
+    except BrokenOff:
+        raise
+    except BaseException:
+        finish()
+        raise
+    finish()
 
 
 @contextlib.contextmanager
@@ -95,14 +121,16 @@ def _mode_kept() -> Iterator[None]:
     about its actors any more, and would end them all.
     """
     before = os.environ.get(MODE)
-    try:
-        yield
-    finally:
+
+    def put_back() -> None:
         if os.environ.get(MODE) != before:
             os.environ.pop(MODE, None)
             if before is not None:
                 os.environ[MODE] = before
             _forget_token()
+
+    with _finally(put_back):
+        yield
 
 
 def _forget_token() -> None:
@@ -141,9 +169,18 @@ def _watched(folder: str) -> Iterator[None]:
     command = [sys.executable, "-I", "-S", leftovers.__file__, folder]
     watcher = subprocess.Popen(command, stdin=subprocess.PIPE, cwd="/", start_new_session=True)
     try:
-        yield
-    finally:
-        watcher.communicate()
+        with _finally(watcher.communicate):
+            yield
+    except BrokenOff as stopped:
+        atexit.register(_leave, stopped.code, watcher)
+        raise
+
+
+def _leave(code: int, _watcher: object) -> None:
+    """End this process before Ray, half started, would be told to end; then the watcher, unclosed so far, cleans up."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _started(address: str, workers: int | None, folder: str, *, ship: bool) -> Session:
@@ -164,16 +201,20 @@ def _started(address: str, workers: int | None, folder: str, *, ship: bool) -> S
 def _start_local(count: int, folder: str) -> None:
     import ray
 
-    ray.init(
-        "local",  # without an address Ray would join whatever cluster it finds, even a dead one
-        num_cpus=count,
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        _node_ip_address="127.0.0.1",
-        _temp_dir=folder,
-    )
+    try:
+        ray.init(
+            "local",  # without an address Ray would join whatever cluster it finds, even a dead one
+            num_cpus=count,
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE_BYTES,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            _node_ip_address="127.0.0.1",
+            _temp_dir=folder,
+        )
+    except Exception as error:  # Ray has no class for it: RuntimeError, TimeoutError, some of its own
+        ray.shutdown()
+        raise StartError(f"Ray does not start: {first_line(error)}") from None
 
 
 def _join(address: str, *, ship: bool) -> None:

@@ -48,7 +48,6 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     from runners.run_screen import explain
     from runners.run_tables import TIMELINE, run_tables, timeline, traced
     from runners.store import Store, row_of
-    from runners.warm import warm
     from runners.watch import watching
     from runners.worker import attempted
 
@@ -56,7 +55,6 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     store = Store(plan.settings.out / plan.name)
     check_writable(store.folder)
     experiment = read(point.config).experiment()
-    warm(experiment.network)
     with watching(experiment.network, experiment.iterations) as network:
         result, outcome = attempted(
             lambda: replace(experiment, network=network), network.begins, network.plans, network.progress

@@ -49,8 +49,11 @@ class Running:
         """Run and store ``missing``; what stopped it early, empty if nothing did."""
         settings = self.plan.settings
         workers = settings.num_workers or len(os.sched_getaffinity(0))
-        kinds = Counter(str(point.labels["network"]) for point in missing if not point.contradiction)
-        known_s = {kind: self.durations.measured_s({"network": kind}) for kind in kinds}
+        by_network: dict[str, list[Point]] = {}
+        for point in (each for each in missing if not each.contradiction):
+            by_network.setdefault(str(point.labels["network"]), []).append(point)
+        kinds = Counter({kind: len(own) for kind, own in by_network.items()})
+        known_s = {kind: self.durations.alike_s(own) for kind, own in by_network.items()}
         measured_s = {kind: each for kind, each in known_s.items() if each is not None}
         count = Count(len(missing), min(workers, len(missing)), kinds, measured_s)
         state, cause = "stopped", ""

@@ -10,18 +10,22 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from analysis.command import Stopped, tell
+from analysis.command import INTERRUPTED, Noticed, Stopped
 
-__all__ = ["Beside", "Stop", "stoppable"]
+__all__ = ["Beside", "BrokenOff", "Stop", "stoppable"]
 
 T = TypeVar("T")
-_Outcome = tuple[object, BaseException | None]
+_Outcome = tuple[Any, BaseException | None]
 Handler = Callable[[int, FrameType | None], object] | int | None
 
 LOOK_EVERY_S = 0.02
 SIGNALS = (signal.SIGINT, signal.SIGTERM)  # from a terminal; from docker, slurm or systemd
+
+
+class BrokenOff(Stopped):
+    """A signal came while something starts that cannot be ended yet: it goes on beside, until the process ends."""
 
 
 @dataclass(slots=True)
@@ -57,6 +61,9 @@ def stoppable() -> Iterator[Stop]:
 
     before = {number: signal.signal(number, handler) for number in SIGNALS}
     try:
+        for number, old in before.items():
+            if isinstance(old, Noticed) and old.came:  # and what was being imported took no notice
+                handler(number, None)
         yield stop
     except KeyboardInterrupt as error:
         raise Stopped(stop.code) if stop.code else error from None
@@ -69,12 +76,15 @@ class Beside:
     """A thread that works while the thread that made it keeps the handlers of signals in place.
 
     Ray puts others there when it starts and when it ends, some where Python does not see it: they end the process at
-    once, or abort it. A signal that comes meanwhile is answered when the work is done, since half of a start could not
-    be ended in order. The thread lives on: what Ray has started ends with the thread that started it.
+    once, or abort it. The thread lives on: what Ray has started ends with the thread that started it.
+
+    Attributes:
+        stop: Where signals are noted; what is imported meanwhile may take no notice of what is raised.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stop: Stop) -> None:
         # no locks: a handler may raise while one is held
+        self.stop = stop
         self._asked: list[tuple[Callable[[], object], list[_Outcome]]] = []
         self._closed = False
         threading.Thread(target=self._serve, daemon=True).start()
@@ -83,36 +93,52 @@ class Beside:
         """End the thread, and with it what was started there and still runs."""
         self._closed = True
 
-    def __call__(self, work: Callable[[], T], what: str = "work") -> T:
-        """What ``work`` returns or raises, unless a signal came: then what its handler raises.
+    def starts(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns or raises.
 
-        Who sent that is told at once that it was heard, and that ``what`` has to end first.
+        Raises:
+            BrokenOff: A signal came, now or before. ``work`` may go on.
         """
         outcome: list[_Outcome] = []
-        before = {number: signal.getsignal(number) for number in SIGNALS}
-
-        def await_outcome() -> None:
-            while not outcome:
-                _put_back(before)
-                time.sleep(LOOK_EVERY_S)
-            _put_back(before)
-
-        stopped: KeyboardInterrupt | None = None
         try:
-            self._asked.append((work, outcome))
-            await_outcome()
-        except KeyboardInterrupt as error:
-            if not any(other is outcome for _, other in self._asked):
-                raise
-            stopped = error
-            tell(f"stopping: {what} cannot be broken off and takes some seconds; Ctrl-C again ends at once")
-            await_outcome()
+            with self._handlers_kept() as keep:
+                self._asked.append((work, outcome))
+                while not outcome and not self.stop.code:
+                    keep()
+        except KeyboardInterrupt as stopped:
+            raise BrokenOff(stopped.code if isinstance(stopped, Stopped) else INTERRUPTED) from None
+        if not outcome:
+            raise BrokenOff(self.stop.code)
+        return cast(T, _result(outcome))
+
+    def ends(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns or raises, unless a signal came: then, when it is done, what its handler raises."""
+        outcome: list[_Outcome] = []
+        self._asked.append((work, outcome))
+        stopped: KeyboardInterrupt | None = None
+        with self._handlers_kept() as keep:
+            while not outcome:
+                try:
+                    keep()
+                except KeyboardInterrupt as error:
+                    stopped = error
         if stopped is not None:
             raise stopped
-        ((result, failure),) = outcome
-        if failure is not None:
-            raise failure
-        return cast(T, result)
+        return cast(T, _result(outcome))
+
+    @contextmanager
+    def _handlers_kept(self) -> Iterator[Callable[[], None]]:
+        """A function that waits for a moment, and puts the handlers of signals back."""
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+
+        def keep() -> None:
+            _put_back(before)
+            time.sleep(LOOK_EVERY_S)
+
+        try:
+            yield keep
+        finally:
+            _put_back(before)
 
     def _serve(self) -> None:
         served = 0
@@ -124,6 +150,13 @@ class Beside:
                 except BaseException as error:
                     outcome.append((None, error))
             time.sleep(LOOK_EVERY_S)
+
+
+def _result(outcome: list[_Outcome]) -> Any:
+    ((result, failure),) = outcome
+    if failure is not None:
+        raise failure
+    return result
 
 
 def _put_back(handlers: Mapping[signal.Signals, Handler]) -> None:

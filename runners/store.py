@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from analysis.best import shortened
 from analysis.stored import DETAIL, MANIFEST, RUNS, TABLE, Loose, gathered, loose, newest, parts, read_json, stored
 from analysis.tables import SWEEP, SWEEPS, filled, rows_of, runs
-from analysis.version import SCHEMA_VERSION
+from analysis.version import CONFIG, SCHEMA_VERSION
 from runners.locks import lock
 from runners.options import LABELS
 from runners.points import Point
@@ -36,7 +36,6 @@ __all__ = ["SCHEMA", "VOLATILE", "Store", "row_of", "write_whole"]
 ARROW = {"float": pa.float64(), "int": pa.int64(), "bool": pa.bool_(), "text": pa.string()}
 
 # (name, kind, unit, meaning)
-CONFIG = "config_json"
 _IDENTITY = (
     ("key", "text", "", "identity of the run: hash of inputs, code and schema"),
     ("status", "text", "", "ok, failed, timeout, crashed, out_of_memory, does_not_fit or invalid"),
@@ -93,7 +92,7 @@ def row_of(point: Point, outcome: Outcome, *, worker: int, attempt: int) -> Row:
         "batch": point.batch,
         **outcome["metrics"],
         "code": point.code,
-        "config_json": point.config_json,
+        CONFIG: point.config_json,
         "tables": f"{DETAIL}/{point.key}" if outcome.get("tables") else None,
         "wall_s": outcome["wall_s"],
         "search_s": outcome.get("search_s"),

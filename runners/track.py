@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING
 from analysis.secrets import shown
 from analysis.stored import read_json
 from runners.mlflow_database import is_usable
+from runners.mlflow_row import is_of, log_run
 from runners.mlflow_runs import (
     end_sweep,
     experiment_of,
-    is_of,
-    log_run,
     open_client,
     origin,
     runs_of,
     sweep_run,
     writes,
+    written_by,
 )
 from runners.settings import default_uri, sqlite_file
 
@@ -165,7 +165,7 @@ class Tracker:
             if whole:
                 self._keys.add(key)
                 return
-        log_run(client, experiment, parent, row, self.folder)
+        log_run(client, experiment, row, {"mlflow.parentRunId": parent, **written_by(self.folder)})
         self.logged += 1
         self._keys.add(key)
 

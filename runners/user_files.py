@@ -43,24 +43,34 @@ def check_user_files(folders: Sequence[Path]) -> None:
             _check_text(group, path)
 
 
+TEXTS = {"path": "text", "ratios": "ratios_text"}  # options that name a file, and those for what it holds
+
+
 def with_texts(config: Mapping[str, object]) -> dict[str, object]:
-    """``config`` in which members that name a file by their option ``path`` have in ``text`` what it holds instead.
+    """``config`` in which members that name a file have what it holds instead, ``text`` for their option ``path``.
 
     Raises:
         SpecError: There is no such file, it is no text or too large, or there is a text already.
     """
-    return {group: _with_text(group, node) if isinstance(node, dict) else node for group, node in config.items()}
+    return {
+        group: _with_texts(group, node) if isinstance(node, dict) and group in families.FAMILIES else node
+        for group, node in config.items()
+    }
 
 
-def _with_text(group: str, node: dict[str, object]) -> dict[str, object]:
-    if group not in families.FAMILIES or not node.get("path") or "text" not in node:
-        return node
-    field, path = f"{group}.path", Path(str(node["path"]))
-    if node["text"]:
-        raise SpecError(f"{group}.text", node["text"], f"{field} says where it stands", "write one of the two")
+def _with_texts(group: str, node: dict[str, object]) -> dict[str, object]:
+    for key, text in TEXTS.items():
+        if node.get(key) and text in node:
+            node = node | {key: "", text: _text(group, key, text, node)}
+    return node
+
+
+def _text(group: str, key: str, text: str, node: Mapping[str, object]) -> str:
+    field, path = f"{group}.{key}", Path(str(node[key]))
+    if node[text]:
+        raise SpecError(f"{group}.{text}", node[text], f"{field} says where it stands", "write one of the two")
     try:
-        text = profile_text(field, path, _read) if group == "compute" else _read(field, path).decode()
-        return node | {"path": "", "text": text}
+        return profile_text(field, path, _read) if group == "compute" else _read(field, path).decode()
     except UnicodeDecodeError as error:
         problem = f"it is no text: {error.reason} at byte {error.start}"
         raise SpecError(field, str(path), problem, "save it as UTF-8") from None

@@ -204,11 +204,12 @@ def bounds(path: Path = BOUNDS) -> tuple[tuple[Bound, ...], Mapping[str, float]]
     return found, plain["sections"]
 
 
-def missed(path: Path = BOUNDS) -> dict[str, str]:
-    """Which bounds are known to be missed, and why."""
+def missed(path: Path = BOUNDS, *, alone: bool = True) -> dict[str, str]:
+    """Which bounds are known to be missed, and why; ``alone``: those too that hold with the times of the sources."""
     import yaml
 
-    return {each["group"]: each["why"] for each in yaml.safe_load(path.read_text(encoding="utf-8"))["missed"]}
+    listed = yaml.safe_load(path.read_text(encoding="utf-8"))["missed"]
+    return {each["group"]: each["why"] for each in listed if alone or not each.get("alone")}
 
 
 def _report(planned: Sequence[Planned], results: Results, settings: Settings, *, whole: bool) -> int:
@@ -226,8 +227,9 @@ def _report(planned: Sequence[Planned], results: Results, settings: Settings, *,
     asked, more = bounds()
     reference = os.environ.get(VARIABLE)
     beside = [*sections(Path(reference) / "measured" if reference and whole else None, more)]
+    known_to_be = missed(alone=not (reference and Path(reference, "planner_data").is_dir()))
     report = Report(
-        groups=groups, bounds=asked, missed=missed(), about=about, sections=[(s.heading, s.lines) for s in beside]
+        groups=groups, bounds=asked, missed=known_to_be, about=about, sections=[(s.heading, s.lines) for s in beside]
     )
     folder = settings.out / NAME
     page = folder / "report.md"

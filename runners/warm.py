@@ -5,19 +5,40 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from analysis.command import tell
 
 if TYPE_CHECKING:
-    from xsim.sim.contracts import NetworkBackend
+    from xsim.fabric.fabric import Fabric
+    from xsim.sim.contracts import Fault, Network, NetworkBackend
     from xsim.sim.packets.settings import Settings
 
-__all__ = ["announced", "warm", "warm_packets"]
+__all__ = ["Warming", "announced", "warm", "warm_packets"]
 
 QUIET_S = 1.0  # between two looks; what is compiled by the first is not worth a word
+
+
+@dataclass(slots=True)
+class Warming:
+    """A network whose ``backend`` is warm once it is opened: what is refused before does not wait for that.
+
+    Attributes:
+        took_s: Seconds that it took.
+    """
+
+    backend: NetworkBackend
+    took_s: float = 0.0
+    _opened: bool = False
+
+    def open(self, fabric: Fabric, seed: int, faults: Sequence[Fault] = ()) -> Network:
+        """See ``NetworkBackend``."""
+        if not self._opened:
+            self._opened, self.took_s = True, warm(self.backend)
+        return self.backend.open(fabric, seed, faults)
 
 
 def warm(backend: NetworkBackend) -> float:

@@ -16,13 +16,14 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import NotRequired, TypedDict, cast
 
 from runners.inputs import code_hash, read
 from runners.run_tables import TIMELINE, run_tables, timeline
-from runners.warm import warm
+from runners.warm import Warming
 from xsim.errors import SpecError
 from xsim.experiment import DoesNotFitError, Experiment, Result, run
 from xsim.tables import Table
@@ -86,26 +87,29 @@ def attempted(
 ) -> tuple[Result | None, Outcome]:
     """The result of the experiment that ``make`` makes, if there is one, and its outcome.
 
-    What the network compiles or loads on first use is not part of the time.
+    What the network compiles or loads on first use is no part of any time; what is wrong before is told at once.
 
     Args:
         begins: Is told of each iteration, as by ``run``.
         plans, progress: Of the planner, as by ``run``.
     """
-    started = time.perf_counter()
     result: Result | None = None
+    opened: list[Warming] = []
     planning: list[float] = []
     status, details, reason = "ok", "", ""
 
+    def now_s() -> float:
+        return time.perf_counter() - sum(network.took_s for network in opened)
+
     def noted(begin: bool) -> None:
-        planning.append(time.perf_counter())
+        planning.append(now_s())
         plans(begin)
 
+    started_s = now_s()
     try:
         experiment = make()
-        warm(experiment.network)
-        started = time.perf_counter()
-        result = run(experiment, begins, noted, progress)
+        opened.append(Warming(experiment.network))
+        result = run(replace(experiment, network=opened[0]), begins, noted, progress)
     except SpecError as error:
         status, reason = "invalid", str(error)
     except DoesNotFitError as error:
@@ -119,7 +123,7 @@ def attempted(
         reason=" ".join(reason.split()),
         details=details,
         metrics={} if result is None else dict(result.metrics.row()),
-        wall_s=time.perf_counter() - started,
+        wall_s=now_s() - started_s,
     )
     if len(planning) > 1:
         outcome["search_s"] = planning[1] - planning[0]

@@ -21,6 +21,14 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
+HERE = Path(__file__).parent
+WHOLE = (HERE / "e2e", HERE)  # tests of the whole
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first: one that begins when nothing else is left keeps all processes but its own waiting."""
+    items.sort(key=lambda item: item.path.parent not in WHOLE)
+
 
 @pytest.fixture(scope="session")
 def reference_data() -> Path:

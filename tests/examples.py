@@ -113,6 +113,7 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
         bucket_bytes=draw(st.sampled_from((None, 1, 50_000))),
         serial_sync=draw(st.booleans()),
         blocking_sends=draw(st.booleans()),
+        rendezvous=chunks == 1 and schedule in ("gpipe", "one_f_one_b", "zb_h1") and draw(st.booleans()),
         tp_async=draw(st.booleans()),
         tp_overlap=draw(st.booleans()),
     )

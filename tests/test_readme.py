@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import io
 import re
 import shlex
 import shutil
@@ -23,13 +26,31 @@ COMMANDS = [
 ]
 
 
-def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+SMALL = " ".join(f"deployment.replicas.{number}.micro_batches=1" for number in range(2))
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """What ``python -m MODULE ...`` answers when typed in ``folder``, without the seconds that a start of Python takes.
+
+    ``tests/runners/test_commands.py`` and ``tests/test_distribution.py`` start them.
+    """
+    python, flag, module, *words = shlex.split(command)
+    assert (python, flag) == ("python", "-m")
+    out, err = io.StringIO(), io.StringIO()
+    shown = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
+    with contextlib.chdir(folder), shown[0], shown[1], pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [module, *words])
+        try:
+            code = importlib.import_module(module).main()
+        except SystemExit as ended:  # --help
+            code = ended.code
+    return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make")])
 def test_make_commands_exist(command: str) -> None:
-    done = run([*shlex.split(command), "--dry-run"], ROOT)
+    words = [*shlex.split(command), "--dry-run"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout
@@ -37,19 +58,29 @@ def test_make_commands_exist(command: str) -> None:
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.sweep" in c])
 def test_sweep_commands_find_their_points(command: str, tmp_path: Path) -> None:
-    words = shlex.split(command)[1:]
-    extra = [] if "--help" in words or "dry_run=true" in words else ["dry_run=true"]
+    extra = "" if "--help" in command or "dry_run=true" in command else " dry_run=true"
 
-    done = run([sys.executable, *words, *extra], tmp_path)
+    done = run(command + extra, tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "hetero_llama" in done.stdout or "points" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.run" in c])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.run" in c and "--help" in c])
+def test_help_has_the_options_of_the_members_asked_for(command: str, tmp_path: Path) -> None:
+    done = run(command, tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    for family, member in re.findall(r"(\w+)=(\w+)", command):
+        assert re.search(rf"\b{family}={member}\b", done.stdout)
+        assert f"{family}." in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.run" in c and "--help" not in c])
 def test_run_commands_print_an_account(command: str, tmp_path: Path) -> None:
-    done = run([sys.executable, *shlex.split(command)[1:]], tmp_path)
+    done = run(f"{command} {SMALL}" if "network=packet" in command else command, tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "bubble" in done.stdout
@@ -58,7 +89,7 @@ def test_run_commands_print_an_account(command: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if "runners.schedule" in c])
 def test_schedule_commands_draw(command: str, tmp_path: Path) -> None:
-    done = run([sys.executable, *shlex.split(command)[1:]], tmp_path)
+    done = run(command, tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("0 | F0")
@@ -69,21 +100,21 @@ def test_plans_are_shown(command: str, tmp_path: Path) -> None:
     (plan,) = [block for kind, block in BLOCKS if kind == "json"]
     (tmp_path / "plan.json").write_text(plan)
 
-    done = run([sys.executable, *shlex.split(command)[1:]], tmp_path)
+    done = run(command, tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "| pipeline " in done.stdout
     assert ("| term " in done.stdout) == ("simulate=false" not in command)
+    assert ("In closed form: " in done.stdout) == ("simulate=false" in command)
     assert len(list(tmp_path.glob("*/plan/*/figures/plan.png"))) == 1
 
 
 def test_a_finished_run_is_explained(tmp_path: Path) -> None:
     (command,) = [command for command in COMMANDS if "runners.explain" in command]
-    small = ["network=analytic", *(f"deployment.replicas.{number}.micro_batches=1" for number in range(2))]
-    ran = run([sys.executable, "-m", "runners.run", *small], tmp_path)
+    ran = run(f"python -m runners.run network=analytic {SMALL}", tmp_path)
     (hint,) = re.findall(r"runners\.explain (key=\w+)", ran.stdout)
 
-    done = run([sys.executable, *shlex.split(re.sub(r"key=\w+", hint, command))[1:]], tmp_path)
+    done = run(re.sub(r"key=\w+", hint, command), tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "Critical path: " in done.stdout
@@ -98,7 +129,7 @@ def test_the_queues_of_a_replay_are_drawn(tmp_path: Path) -> None:
     (draw,) = [command for command in COMMANDS if "analysis.queues" in command]
 
     for command in (replay, draw):
-        done = run([sys.executable, *shlex.split(command)[1:]], tmp_path)
+        done = run(command, tmp_path)
         assert done.returncode == 0, done.stderr
         assert done.stdout.endswith("Figure: ring/figures/queues.png\n")
         (tmp_path / "ring" / "figures" / "queues.png").unlink()
@@ -110,7 +141,7 @@ def test_network_commands_replay_the_files_shown(command: str, tmp_path: Path) -
     (tmp_path / "star.hpcc").write_text(shown["hpcc"])
     (tmp_path / "ring.flows").write_text(shown["flows"])
 
-    done = run([sys.executable, *shlex.split(command)[1:]], tmp_path)
+    done = run(command, tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "mean_fct_us" in done.stdout or "topology: FILE" in done.stdout
@@ -122,7 +153,7 @@ def test_validate_commands_find_their_rows(command: str, tmp_path: Path, monkeyp
     monkeypatch.delenv("XSIM_REFERENCE_DATA", raising=False)
     shutil.copy(ROOT / "runners" / "published" / "training_runs.csv", tmp_path / "runs.csv")
 
-    done = run([sys.executable, *shlex.split(command)[1:], "dry_run=true"], tmp_path)
+    done = run(f"{command} dry_run=true", tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "vtrain_multi_0003" in done.stdout
@@ -135,7 +166,9 @@ def test_the_python_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
     exec(compile(code, "README.md", "exec"), {})
 
-    assert len(capsys.readouterr().out.split()) == 3
+    simulated, *parts, closed = map(float, capsys.readouterr().out.split())
+    assert len(parts) == 2
+    assert closed == pytest.approx(simulated, rel=0.03)
 
 
 def test_the_files_shown_are_accepted(tmp_path: Path) -> None:
@@ -149,11 +182,10 @@ def test_the_files_shown_are_accepted(tmp_path: Path) -> None:
         if found:
             (tmp_path / found[1]).mkdir()
             (tmp_path / found[1] / f"{found[2]}.yaml").write_text(block)
-    own = ["--config-dir", str(tmp_path)]
-    command = ["-m", "runners.run", *own, "cluster=lab", "deployment=lab_7b", "memory=report", "out=results"]
+    own = f"--config-dir {tmp_path}"
 
-    ran = run([sys.executable, *command], tmp_path)
-    listed = run([sys.executable, "-m", "runners.sweep", *own, "+grid=shown", "dry_run=true"], tmp_path)
+    ran = run(f"python -m runners.run {own} cluster=lab deployment=lab_7b memory=report out=results", tmp_path)
+    listed = run(f"python -m runners.sweep {own} +grid=shown dry_run=true", tmp_path)
 
     assert ran.returncode == 0, ran.stderr
     assert "bubble" in ran.stdout
@@ -171,7 +203,7 @@ def test_the_variable_that_a_calibration_reads_is_named(monkeypatch: pytest.Monk
     words, _ = re.findall(r"`(python -m runners\.calibrate [^`]*)`", README)
     monkeypatch.delenv("XSIM_REFERENCE_DATA", raising=False)
 
-    done = run([sys.executable, *shlex.split(words)[1:]], tmp_path)
+    done = run(words, tmp_path)
 
     assert done.returncode == 2
     (variable,) = re.findall(r"XSIM_\w+", done.stderr)

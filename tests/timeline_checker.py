@@ -96,7 +96,7 @@ def _freed(workload: Workload, timeline: Timeline, index: int, last: int) -> ran
     """
     action = workload.programs[index].actions[-1]
     sends = [m for m in workload.moves if (m.source, m.kind, m.source_chunk) == (index, action.carries, action.chunk)]
-    if not workload.blocking_sends or not sends:
+    if not (workload.blocking_sends or workload.rendezvous) or not sends:
         return range(last, last + 1)
     kinds = ("F",) if action.carries == "F" else ("B", "I")
     used = [

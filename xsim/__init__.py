@@ -9,6 +9,7 @@ Left of *simulate* everything is a pure function of values; *simulate* is determ
     >>> import xsim
     >>> experiment = xsim.Experiment(scenario=scenario)            # doctest: +SKIP
     >>> xsim.run(experiment).metrics.training_time_s               # doctest: +SKIP
+    >>> xsim.ClosedForm(experiment).price(deployment).iteration_ps # doctest: +SKIP
 
 What lives where:
 
@@ -20,7 +21,7 @@ What lives where:
 - ``xsim.families``: the folder is the registry: a new member of a family is one file.
 - ``xsim.estimate``: what other tools' formulas say, beside a simulation; a family.
 - ``xsim.interop``: topologies, flows, measured times and plans as other tools write them.
-- ``xsim.experiment``: the whole program in one function.
+- ``xsim.experiment``: the whole program in one function; ``xsim.closed_form``: a formula in its place, in milliseconds.
 
 Units: time is int picoseconds, size int bytes, rates float per second; the unit ends the name.
 """
@@ -33,6 +34,7 @@ from typing import TYPE_CHECKING
 from xsim.errors import PlanError, SpecError, XsimError
 
 if TYPE_CHECKING:
+    from xsim.closed_form import ClosedForm
     from xsim.experiment import DoesNotFitError, Experiment, Result, run
     from xsim.families import build, members
     from xsim.metrics import Metrics
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "ClosedForm",
     "ClusterSpec",
     "DeploymentPlan",
     "DoesNotFitError",
@@ -61,6 +64,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ClosedForm": "xsim.closed_form",
     "ClusterSpec": "xsim.spec.cluster",
     "DeploymentPlan": "xsim.spec.deployment",
     "DoesNotFitError": "xsim.experiment",

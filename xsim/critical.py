@@ -113,6 +113,12 @@ class _Backwards:
             if kind in _CARRIES:
                 self.rows[program, _CARRIES[kind], what[0], what[1]] = row
 
+        self.over: dict[tuple[int, int], list[int]] = {}  # exchanges, by a program that took part and their end
+        for number, each in enumerate(timeline.exchanges):
+            move = workload.moves[each.move]
+            for index in (move.source, move.target):
+                self.over.setdefault((index, each.end_ps), []).append(number)
+
     def pieces(self) -> Iterator[Piece]:
         """The last first."""
         place: _Place = self._ended(int(np.argmax(self.timeline.ended_ps)))
@@ -185,6 +191,8 @@ class _Backwards:
             return None
         if timeline.kind[row] == "U" and int(timeline.reached_ps[index]) < at_ps:
             return self._got(index, at_ps, ("sum", "scatter"))
+        if timeline.exchanges:
+            return (yield from self._met(index, at_ps, row - 1))
         before = row - 1
         awaited = int(timeline.awaited[row])
         if awaited >= 0:
@@ -200,16 +208,37 @@ class _Backwards:
             yield from self._handed_over(before, sends, at_ps)
         return _Inside(before, int(timeline.end_ps[before]))
 
+    def _met(self, program: int, at_ps: int, row: int) -> _Pieces:
+        """The exchanges, one after the other, for which ``program`` went on only at ``at_ps``; then what the last of
+        all to come did before. ``row``: the last action that it has behind it."""
+        later = len(self.timeline.exchanges)
+        while ended := [number for number in self.over.get((program, at_ps), ()) if number < later]:
+            later = ended[-1]
+            move, micro_batch, last, start_ps, end_ps = self.timeline.exchanges[later]
+            one = self.workload.moves[move]
+            sent = self.rows[one.source, one.kind, one.source_chunk, micro_batch]
+            if end_ps > start_ps:
+                yield self._hand_over(sent, (move,), start_ps, end_ps)
+            program, at_ps = last, start_ps
+            row = self.first[program] + int(np.searchsorted(self._ends(program), at_ps, side="right")) - 1
+        return _Inside(row, int(self.timeline.end_ps[row])) if row >= self.first[program] else None
+
+    def _ends(self, program: int) -> Ints:
+        return self.timeline.end_ps[self.first[program] : self.last[program] + 1]
+
     def _handed_over(self, row: int, numbers: tuple[int, ...], at_ps: int) -> Iterator[Piece]:
         """What action ``row`` sent at its end, until ``at_ps``."""
         start_ps = int(self.timeline.end_ps[row])
         if start_ps < at_ps:
-            moves = [self.workload.moves[number] for number in numbers]
-            ends = dict.fromkeys(index for move in moves for index in (move.source, move.target))
-            ranks = tuple(rank for index in ends for rank in self.workload.programs[index].devices.ranks)
-            index = int(self.timeline.program[row])
-            graphs = tuple(move.graph for move in moves)
-            yield Piece("hand_over", "reshard_comm", index, self.timeline.action(row), ranks, start_ps, at_ps, graphs)
+            yield self._hand_over(row, numbers, start_ps, at_ps)
+
+    def _hand_over(self, row: int, numbers: tuple[int, ...], start_ps: int, end_ps: int) -> Piece:
+        moves = [self.workload.moves[number] for number in numbers]
+        ends = dict.fromkeys(index for move in moves for index in (move.source, move.target))
+        ranks = tuple(rank for index in ends for rank in self.workload.programs[index].devices.ranks)
+        index = int(self.timeline.program[row])
+        graphs = tuple(move.graph for move in moves)
+        return Piece("hand_over", "reshard_comm", index, self.timeline.action(row), ranks, start_ps, end_ps, graphs)
 
     def _steps(self, row: int) -> Iterator[_Step]:
         """What an action did, in order, without gaps."""

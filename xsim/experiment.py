@@ -5,18 +5,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Literal
+from dataclasses import dataclass, replace
 
 from xsim.account import Account, account
 from xsim.errors import SpecError, XsimError
-from xsim.fabric.fabric import Fabric, Topology
+from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.fallbacks import fallbacks
-from xsim.families import Members, build, name_of
+from xsim.families import Members, build
 from xsim.iterations import Iterations
 from xsim.metrics import Metrics, measure
 from xsim.optimality import Optimality, optimality
@@ -26,84 +23,32 @@ from xsim.plan.contracts import (
     ComputeModel,
     Elsewhere,
     Estimate,
-    Estimator,
-    Noise,
     Planner,
     PlannerSite,
     Reshard,
     Schedule,
     unheard,
 )
-from xsim.plan.lower import Lowered, lower, lower_comm
+from xsim.plan.lower import Lowered, lower
 from xsim.plan.memory import Verdict, deployment_memory
 from xsim.plan.noted import Noted, Taken, Timed
 from xsim.plan.recompute import check_recompute
-from xsim.plan.stalls import loading, stalled
 from xsim.plan.walk import walk
+from xsim.plan.wires import lower_comm
 from xsim.plan.workload import Workload
-from xsim.sim.contracts import Background, Fault, Network, NetworkBackend, NetworkStats
-from xsim.sim.executor import execute
+from xsim.question import Experiment
+from xsim.repeated import simulated
+from xsim.sim.contracts import NetworkBackend, NetworkStats
 from xsim.sim.timeline import Timeline
-from xsim.spec.checks import at_least
 from xsim.spec.cluster import ClusterSpec, DeviceSpec, rank_devices
 from xsim.spec.deployment import DeploymentPlan
-from xsim.spec.scenario import Scenario, check_deployment
-from xsim.units import PS_PER_S, format_time
+from xsim.spec.scenario import check_deployment
 
 __all__ = ["DoesNotFitError", "Experiment", "Planned", "Result", "planned", "run", "site_of"]
 
 
-LONGEST_LOADING_PS = 3600 * PS_PER_S
-
-
 class DoesNotFitError(XsimError):
     """Some rank needs more memory than its device has; the message names it, the shortfall and a way out."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Experiment:
-    """A scenario and one member of every family: all that a result depends on.
-
-    Attributes:
-        seed: For backends, background traffic and noise that draw random numbers.
-        iterations: How many to simulate, each with random numbers of its own; those of the first are the same
-            whatever their count.
-        data_loading_ps: How late the samples of an iteration come, in spite of all that loads them ahead; 0, as each
-            worker of PyTorch's DataLoader has two batches ready unless told otherwise (``prefetch_factor`` in
-            https://pytorch.org/docs/stable/data.html).
-        faults: Links that fail during the run; they work while collectives and deployments are priced.
-        memory: ``enforce`` raises ``DoesNotFitError`` before simulating, ``report`` simulates all the same.
-        verify: Let the judge prove every communication plan, its transfers, and every collective of the run.
-        fold: False walks every action step by step: slower, and no number may change.
-    """
-
-    scenario: Scenario
-    planner: Planner = field(default_factory=partial(build, "planner", {"name": "given"}))
-    reshard: Reshard = field(default_factory=partial(build, "reshard", {"name": "lcm"}))
-    collective: CollectiveAlgorithm = field(default_factory=partial(build, "collective", {"name": "ring"}))
-    schedule: Schedule = field(default_factory=partial(build, "schedule", {"name": "one_f_one_b"}))
-    compute: ComputeModel = field(default_factory=partial(build, "compute", {"name": "roofline"}))
-    topology: Topology = field(default_factory=partial(build, "topology", {"name": "clos"}))
-    network: NetworkBackend = field(default_factory=partial(build, "network", {"name": "flow"}))
-    background: Background = field(default_factory=partial(build, "background", {"name": "none"}))
-    noise: Noise = field(default_factory=partial(build, "noise", {"name": "none"}))
-    estimate: Estimator = field(default_factory=partial(build, "estimate", {"name": "none"}))
-    seed: int = 0
-    iterations: int = 1
-    data_loading_ps: int = 0
-    faults: tuple[Fault, ...] = ()
-    memory: Literal["enforce", "report"] = "enforce"
-    verify: bool = False
-    fold: bool = True
-
-    def __post_init__(self) -> None:
-        at_least(self, "iterations", 1)
-        if not 0 <= self.data_loading_ps <= LONGEST_LOADING_PS:
-            fix = "check the number and its unit"
-            raise SpecError("data_loading", format_time(self.data_loading_ps), "it is not within 0 s to 3600 s", fix)
-        if self.iterations > 1 and not self.noise.varies() and name_of("background", self.background) == "none":
-            problem = "neither noise nor background traffic makes one unlike another"
-            raise SpecError("iterations", self.iterations, problem, "write 1, or choose noise=devices, say")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +109,10 @@ def run(
     compute = Timed(experiment.compute)
     lowered = _lowered(experiment, deployment, site, collective, compute)
     estimate_ps = experiment.estimate.time_ps(scenario, deployment, site)
-    iterations, simulated = _iterations(experiment, lowered, site.fabric, begins)
-    workload, timeline, fabric = simulated.workload, simulated.timeline, simulated.fabric
-    accounts, stats = account(workload, timeline), simulated.network.stats()
-    exchanges, collectives = optimality(workload, simulated.network), collective.taken()
+    iterations, median = simulated(experiment, lowered, site.fabric, begins)
+    workload, timeline, fabric = median.workload, median.timeline, median.fabric
+    accounts, stats = account(workload, timeline), median.network.stats()
+    exchanges, collectives = optimality(workload, median.network), collective.taken()
     stand_ins = (*fallbacks(scenario, accounts.ranks.tolist(), collectives), *compute.doubts())
     others = (memory, stand_ins, iterations, estimate_ps, deployment)
     return Result(
@@ -182,7 +127,7 @@ def run(
         optimality=exchanges,
         collectives=collectives,
         stand_ins=stand_ins,
-        speeds=simulated.speeds,
+        speeds=median.speeds,
         iterations=iterations,
     )
 
@@ -221,7 +166,10 @@ def _site(experiment: Experiment, progress: Callable[[int, int, str], None]) -> 
 def _planned(experiment: Experiment, site: _Site, plans: Callable[[bool], None]) -> Planned:
     scenario = experiment.scenario
     plans(True)
-    plan = experiment.planner.plan(scenario, site)
+    try:
+        plan = experiment.planner.plan(scenario, site)
+    except SpecError as error:
+        raise _of_batch(error, scenario.batch) from None
     plans(False)
     deployment = check_deployment(plan, scenario)
     try:
@@ -231,51 +179,11 @@ def _planned(experiment: Experiment, site: _Site, plans: Callable[[bool], None])
         raise error if plan is scenario.deployment else _of_planner(error, experiment.planner) from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Simulated:
-    """One iteration, the network that has run it, and how fast the device of each rank was."""
-
-    speeds: tuple[float, ...]
-    workload: Workload
-    fabric: Fabric
-    network: Network
-    timeline: Timeline
-
-
-def _iterations(
-    experiment: Experiment, lowered: Lowered, fabric: Fabric, begins: Callable[[int], None]
-) -> tuple[Iterations, _Simulated]:
-    """What all took, and the one with the median time. Few are kept while others run: they can be large."""
-    times_ps: list[int] = []
-    for number in range(experiment.iterations):
-        begins(number)
-        simulated = _simulated(experiment, lowered, fabric, number)
-        times_ps.append(simulated.timeline.makespan_ps)
-    found = Iterations(tuple(times_ps))
-    if found.median != experiment.iterations - 1:
-        begins(found.median)
-        simulated = _simulated(experiment, lowered, fabric, found.median)
-    return found, simulated
-
-
-def _simulated(experiment: Experiment, lowered: Lowered, nominal: Fabric, number: int) -> _Simulated:
-    draw = experiment.noise.draw(nominal, experiment.seed, number)
-    seed = _seed(experiment.seed, number)
-    devices = draw.devices(rank_devices(experiment.scenario.cluster))
-    workload = lowered.on(devices) if draw.speeds else lowered.workload
-    workload = loading(stalled(workload, draw.stalls), experiment.data_loading_ps)
-    fabric = draw.fabric(nominal)
-    network = experiment.network.open(fabric, seed, experiment.faults)
-    background = experiment.background.traffic(nominal, seed)
-    timeline = execute(workload, network, fabric, fold=experiment.fold, background=background)
-    return _Simulated(tuple(device.speed for device in devices), workload, fabric, network, timeline)
-
-
-def _seed(seed: int, iteration: int) -> int:
-    """That of an iteration: of the first the run's own."""
-    if not iteration:
-        return seed
-    return int.from_bytes(hashlib.sha256(f"{seed} {iteration}".encode()).digest()[:6])
+def _of_batch(error: SpecError, batch: int) -> SpecError:
+    """What is wrong with micro-batches that nobody wrote, by the batch that was asked for."""
+    if not error.field.startswith("replicas["):
+        return error
+    return SpecError("batch", batch, error.problem, "lower it, or ask for larger micro-batches")
 
 
 def _of_planner(error: SpecError, planner: Planner) -> SpecError:

@@ -83,10 +83,15 @@ def replay(
 
 def _profiled(row: Row, source: Source, reference: Path | None) -> dict[str, Any]:
     """The settings by which times count that the source has measured, if they are there."""
-    for pattern, folder in source.profiles.items():
-        path = reference / folder if reference else None
-        if path and path.is_dir() and re.search(pattern, row.texts["model"], re.IGNORECASE):
-            return {"compute": "profile", "compute.path": str(path), "compute.collectives": "inside"}
+    for pattern, found in source.profiles.items():
+        if reference is None or not re.search(pattern, row.texts["model"], re.IGNORECASE):
+            continue
+        folders = {key: reference / found[key] for key in ("path", "ratios") if key in found}
+        if all(folder.is_dir() for folder in folders.values()):
+            named = {"device": found["device"]} if "device" in found else {}
+            options = named | {key: str(folder) for key, folder in folders.items()} | {"collectives": "inside"}
+            member = {"compute": "scaled" if named else "profile"}
+            return member | {f"compute.{key}": value for key, value in options.items()}
     return {}
 
 

@@ -43,8 +43,10 @@ class Source:
         flops: What TFLOP/s count: those of the model, or those of recomputation with them (times 4/3).
         deployment: Keys of every deployment, stages' ones among them; what needs tensor parallelism holds where it is.
         settings: Other keys of the command line.
-        profiles: By a pattern of the model's name, a folder of the reference data with times that the source measured
-            operator by operator or layer by layer, with their collectives; where there is none the roofline counts.
+        profiles: By a pattern of the model's name, where the reference data have times that the source measured,
+            operator by operator or layer by layer, with their collectives: ``path``, a folder; where there is none the
+            roofline counts. If they are of another device, ``device``, they are carried from it by ``ratios``, a folder
+            with times of another model on both.
         editions: What is otherwise in rows whose address has a word in it, by that word: an older software, say.
     """
 
@@ -63,7 +65,7 @@ class Source:
     flops: Flops = "model"
     deployment: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    profiles: Mapping[str, str] = field(default_factory=dict)
+    profiles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     editions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def edition(self, address: str) -> Source:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from analysis.cases import CASE_COLUMNS, Failure, compare, failures
+from analysis.cases import CASE_COLUMNS, Failure, compare, failures, offered
 from analysis.compare import main, show
 from analysis.plots import save_bars
 from analysis.screen import MANY, fits, print_table
@@ -47,6 +47,21 @@ def test_any_choice_can_be_compared() -> None:
 
     assert found.options == ("same",)
     assert found.columns == ("cluster", "model", "reshard")
+
+
+def test_keys_that_points_set_can_be_compared() -> None:
+    """Such as options of a planner, which have no column of their own."""
+    runs = [{"point": f"planner.tp={tp}, planner.ep={ep}", "batch": 8} for tp in (1, 2) for ep in (1, 4)]
+    grid = table(*runs, {"point": "planner.ep=1", "batch": 8})
+
+    found = compare(grid, by="planner.tp")
+
+    assert found.options == ("1", "2", "not set")
+    assert {case[-1]: list(options) for case, options in found.cases.items()} == {
+        "planner.ep=1": ["1", "2", "not set"],
+        "planner.ep=4": ["1", "2"],
+    }
+    assert offered(grid)[-2:] == ("planner.tp", "planner.ep")
 
 
 def test_what_differs_with_the_choice_alone_does_not_part_the_options() -> None:

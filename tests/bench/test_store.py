@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -16,7 +15,8 @@ import pytest
 
 from analysis.compare import show
 from analysis.tables import select
-from runners.mlflow_runs import experiment_of, log_run, open_client
+from runners.mlflow_row import log_run
+from runners.mlflow_runs import experiment_of, open_client
 from runners.store import Row, Store, row_of
 from tests.runners.mlflow_stores import track, tracker
 from tests.runners.test_store import FIGURES, outcome, point
@@ -93,21 +93,17 @@ def test_the_report_mlflow_21841_2730(benchmark: Any, store: Store) -> None:
 PEAK = """
 import os, sys
 from pathlib import Path
-from tests.bench.test_store import ROWS, Store, peak, row
+from tests.bench.memory import peak_bytes
+from tests.bench.test_store import ROWS, Store, row
 os.fsync = lambda descriptor: None
 store = Store(Path(sys.argv[1]))
 store.known()
-before = peak()
+before = peak_bytes()
 for number in range(ROWS):
     store.write(row(number))
-half = peak()
-print(before, half, len(store.known()), peak())
+half = peak_bytes()
+print(before, half, len(store.known()), peak_bytes())
 """
-
-
-def peak() -> int:
-    """Bytes of this process at most, so far."""
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def test_memory_is_flat(benchmark: Any, tmp_path: Path) -> None:
@@ -126,16 +122,14 @@ def test_a_run_in_mlflow(benchmark: Any, tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     client = open_client(uri)
     experiment = experiment_of(client, "large", uri)
-    parent = client.create_run(experiment).info.run_id
+    tags = {"mlflow.parentRunId": client.create_run(experiment).info.run_id}
     numbers = iter(range(ROWS))
 
-    benchmark.pedantic(
-        lambda: log_run(client, experiment, parent, row(next(numbers)), tmp_path), rounds=200, warmup_rounds=5
-    )
+    benchmark.pedantic(lambda: log_run(client, experiment, row(next(numbers)), tags), rounds=200, warmup_rounds=5)
 
     def hundred() -> None:
         for number in range(100):
-            log_run(client, experiment, parent, row(ROWS + number), tmp_path)
+            log_run(client, experiment, row(ROWS + number), tags)
 
     took = cpu_s(hundred)
     assert len(FIGURES) > 40

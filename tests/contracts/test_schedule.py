@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import pytest
+from itertools import accumulate
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.planning import random_scenario
 from xsim.errors import SpecError
+from xsim.experiment import Experiment, site_of
 from xsim.families import members
 from xsim.plan.contracts import Schedule
 from xsim.plan.route import directions, routes
+from xsim.plan.search.tables import tables
 from xsim.plan.walk import walk
 from xsim.plan.workload import Action
 
+ASKED = random_scenario(0)
 EACH = pytest.mark.parametrize("schedule", [pytest.param(cls(), id=name) for name, cls in members("schedule")])
 
 
@@ -31,6 +39,23 @@ def orders_or_refusal(
     shape = {"stages": stages, "micro_batches": micro_batches, "chunks": chunks}
     assert refusals[0].value == shape[refusals[0].field]
     return refusals[0]
+
+
+@EACH
+@given(st.integers(1, 8), st.integers(1, 150), st.data())
+def test_few_micro_batches_tell_how_many_of_many_are_kept(
+    schedule: Schedule, stages: int, micro_batches: int, data: st.DataObject
+) -> None:
+    """Searches do not go through the order of millions."""
+    stage = data.draw(st.integers(0, stages - 1))
+    priced = tables(ASKED, site_of(Experiment(scenario=ASKED, schedule=schedule)))
+    try:
+        found = priced.in_flight(stage, stages, micro_batches)
+    except SpecError:  # it serves no such pipeline, or none that a search knows
+        return
+    kept = list(accumulate((a.kind == "F") - a.completes for a in schedule.order(stage, stages, micro_batches)))
+
+    assert found == max(kept)
 
 
 @EACH

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -236,6 +237,21 @@ def test_it_tells_what_it_took(hosts: tuple[int, ...], kind: CollectiveKind, siz
     collective = Collective(kind, tuple(range(sum(hosts))), range(size), root=0 if kind in ROOTED else None)
 
     assert Auto().choose(collective, site)[1] == way
+
+
+def test_unlike_nics_are_judged_by_the_slowest() -> None:
+    """One of six has a tenth of the rate: as a leaf of both trees it would carry less than in a ring."""
+    fast = hosts_of(*[1] * 6)
+    slow = np.where(["host5.nic" in link.name for link in fast.links], 0.1, 1.0)
+    fabric = replace(fast, bandwidth_bytes_per_s=fast.bandwidth_bytes_per_s * slow)
+    site, collective = StandInSite(fabric), Collective("all_reduce", tuple(range(6)), range(2**28))
+    network = Flow().open(fabric, 0)
+    tree = Tree(pieces=16, protocol="simple").expand(collective, site)
+
+    graph, way = Auto().choose(collective, site)
+
+    assert way == "ring, simple"
+    assert network.solo(tree) < network.solo(graph)
 
 
 def test_what_may_not_be_tried_is_not() -> None:

@@ -16,6 +16,7 @@ from xsim.plan.compute.roofline import Roofline
 from xsim.plan.compute.scaled import Scaled
 from xsim.plan.operator import Exchange, Pass, Place, ShardedOperator, Work, placed
 from xsim.plan.operators import layer_operators
+from xsim.plan.profile import parse_table
 from xsim.spec.cluster import DeviceSpec
 from xsim.spec.codec import from_plain
 from xsim.spec.scenario import Scenario
@@ -66,6 +67,12 @@ def test_beyond_them_the_line_goes_on_and_is_doubted(rows: tuple[float, float], 
 
     assert time_us(profile, layer(16)["qkv"]) == pytest.approx(expected)
     assert "beyond" in profile.doubt(DEVICE, layer(16)["qkv"], "forward")
+
+
+def test_a_table_is_read_once() -> None:
+    text = table("h100_80,up,forward,1,1,,10")
+
+    assert parse_table(text) is parse_table(text)
 
 
 def test_a_row_of_its_length_goes_before_one_of_any() -> None:
@@ -258,3 +265,18 @@ def test_a_profile_is_carried_too() -> None:
         2 * Scaled().time_ps(target, operator, "forward"), rel=1e-6
     )
     assert "not measured" in scaled.doubt(target, layer()["up"], "forward")
+
+
+def test_a_profile_goes_by_the_times_of_another_model_where_both_devices_have_them() -> None:
+    """Forward passes of layers take a fifth of the time on the target, whatever the rooflines say of it."""
+    source, target = (from_plain(DeviceSpec, name) for name in ("a100_80", "h100_80"))
+    operator = layer()["qkv"]
+    own = table("a100_80,qkv,forward,1,1,,50", "a100_80,qkv,backward,1,1,,90")
+    measured = table("a100_80,transformer,forward,1,1,,1000", "h100_80,transformer,forward,1,1,,200")
+    scaled = Scaled(text=own, ratios_text=measured)
+
+    assert scaled.time_ps(target, operator, "forward") == 10 * US
+    assert "by the times of another model" in scaled.doubt(target, operator, "forward")
+    assert scaled.time_ps(source, operator, "forward") == 50 * US
+    backward = scaled.time_ps(target, operator, "input_gradient")
+    assert backward == Scaled(text=own).time_ps(target, operator, "input_gradient")

@@ -276,8 +276,8 @@ def test_samples_sum_to_micro_batch_and_batch() -> None:
             "deployment.replicas[0].stages[0].groups[0].ranks = [7, 8]: it has fast and slow, and a plan in kinds of ",
         ),
         (
-            Stage(groups=(DeviceGroup(ranks=(0, 1), samples=1, cp=2),), layers=(range(1, 7),)),
-            "deployment.replicas[0].stages[0].groups[0].cp = 2: it cannot be said in kinds and counts of devices; ",
+            Stage(groups=(DeviceGroup(ranks=(0, 1), samples=1, tp_shares=(2, 1)),), layers=(range(1, 7),)),
+            "deployment.replicas[0].stages[0].groups[0].tp_shares = (2, 1): it cannot be said in kinds and counts of ",
         ),
         (
             Stage(groups=(DeviceGroup(ranks=(0,), samples=1),), layers=(range(1, 4), range(4, 7))),

@@ -100,7 +100,7 @@ def test_a_place_that_cannot_be_written_and_a_server_that_is_not_there(
 def test_ray_that_does_not_start_is_a_problem(
     out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuses(address: str, workers: int) -> None:
+    def refuses(*_asked: object) -> None:
         raise RuntimeError("no ray today")
 
     monkeypatch.setattr("runners.ray_session.ray_session", refuses)

@@ -18,6 +18,7 @@ def test_every_member_is_described_as_it_is(family: str) -> None:
     assert tuple(found) == families.names(family)
     for name, cls in families.members(family):
         assert found[name].about == (cls.__doc__ or "").partition("\n")[0]
+        assert not found[name].meanings or all(found[name].meanings), "the docstring says what each option is"
         told = dict(option.partition("=")[::2] for option in found[name].options)
         usual = {f"{place}.{option}": spelled(value) for option, value in families.defaults(cls).items()}
         computed = {option for option, value in told.items() if value == "" != usual[option]}

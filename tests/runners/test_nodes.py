@@ -17,6 +17,7 @@ from ray.cluster_utils import Cluster
 from runners.brake import Brake
 from runners.pool import Limits, finished
 from runners.ray_session import PoolError, ray_session, resource
+from runners.stop import Stop
 from runners.worker import Greeting, Outcome, Worker
 from tests.runners.test_pool import point, short
 
@@ -92,7 +93,7 @@ def test_a_sweep_of_its_own_joins_no_cluster_that_happens_to_run(
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     mode = os.environ.get("RAY_AUTH_MODE")
 
-    with ray_session("local", 1) as session:
+    with ray_session("local", 1, Stop()) as session:
         assert session.workers == 1
         assert resource(ray.cluster_resources, "CPU") == 1
         assert not session.lost

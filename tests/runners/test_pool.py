@@ -17,7 +17,8 @@ import ray
 from runners import leftovers
 from runners.locks import lock
 from runners.points import Point
-from runners.pool import Finished, Limits, finished
+from runners.pool import STARTS, Finished, Limits, finished
+from runners.ray_session import StartError
 from runners.worker import Outcome, Worker
 from xsim.families import FAMILIES
 
@@ -142,3 +143,20 @@ def test_every_fate_is_one_row(tmp_path: Path, short: None) -> None:
     assert not killed.parent.exists()
     with owner:
         assert list(Path(tempfile.gettempdir()).iterdir()) == [alive.parent]
+
+
+def test_a_ray_that_does_not_start_is_started_again_and_given_up_in_the_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody kills its first server, say; Ray says that by a RuntimeError."""
+
+    def refuses(*_address: object, **_options: object) -> None:
+        raise RuntimeError("Timed out waiting for file gcs_server_port")
+
+    monkeypatch.setattr(ray, "init", refuses)
+
+    with pytest.raises(StartError, match="Ray does not start: Timed out waiting for file gcs_server_port"):
+        list(finished([point(0, "")], Limits(workers=1, timeout_s=None, retries=0, address="local")))
+
+    again = "Ray does not start: Timed out waiting for file gcs_server_port; it is started again"
+    assert capsys.readouterr().err.splitlines() == [again] * (STARTS - 1)

@@ -4,6 +4,7 @@ import io
 import re
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -20,32 +21,43 @@ def test_the_first_point_of_a_worker_says_little_about_the_rest() -> None:
 
     count.add("ok", 20.0, worker=0)
     count.add("ok", 22.0, worker=1)
-    assert count.eta_s == 21.0 * 9 / 2
+    for wall_s in (1.0, 9.0):
+        count.add("ok", wall_s, worker=0)
+        assert count.eta_s is None, "one or two say as little"
 
-    count.add("ok", 1.0, worker=0)
-    assert count.eta_s == 1.0 * 8 / 2
-    assert str(count) == "4/12 done (1 invalid, 3 ok), about 4 s left"
+    count.add("ok", 2.0, worker=1)
+    assert count.eta_s == 2.0 * 6 / 2
+    assert str(count) == "6/12 done (1 invalid, 5 ok), about 6 s left"
 
 
 def test_nothing_is_expected_before_every_worker_has_ended_a_point() -> None:
     count = Count(total=100, workers=3)
-    for _ in range(2):
+    for _ in range(4):
         count.add("ok", 20.0, worker=0)
     count.add("ok", 2.0, worker=1)
     assert count.eta_s is None
-    assert str(count) == "3/100 done (3 ok)"
+    assert str(count) == "5/100 done (5 ok)"
 
     count.add("ok", 18.0, worker=2)
-    assert count.eta_s == 20.0 * 96 / 3
+    assert count.eta_s == 20.0 * 94 / 3
 
 
 def test_a_tenth_of_the_points_is_enough_to_expect_the_rest() -> None:
-    count = Count(total=20, workers=8)
-    count.add("ok", 20.0, worker=0)
-    assert count.eta_s is None
+    count = Count(total=40, workers=8)
+    for wall_s in (20.0, 4.0, 4.0):
+        count.add("ok", wall_s, worker=0)
+        assert count.eta_s is None
 
     count.add("ok", 4.0, worker=0)
-    assert count.eta_s == 4.0 * 18 / 8
+    assert count.eta_s == 4.0 * 36 / 8
+
+
+def test_the_rest_takes_no_less_than_one_point() -> None:
+    count = Count(total=6, workers=4, known_s={"": 60.0})
+    for _ in range(5):
+        count.add("ok", 60.0, worker=0)
+
+    assert count.eta_s == 60.0
 
 
 def test_a_log_tells_at_once_that_workers_start(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,8 +66,8 @@ def test_a_log_tells_at_once_that_workers_start(capsys: pytest.CaptureFixture[st
 
 
 def mixed() -> Count:
-    """Six points on two networks, of which three have ended."""
-    count = Count(total=6, workers=2, kinds=Counter(flow=3, packet=2))
+    """Twelve points on two networks, of which three have ended."""
+    count = Count(total=12, workers=2, kinds=Counter(flow=6, packet=5))
     count.add("invalid", 0.0, -1, "flow")
     count.add("ok", 5.0, 0, "flow")
     count.add("ok", 90.0, 1, "packet")
@@ -64,13 +76,16 @@ def mixed() -> Count:
 
 def test_each_network_takes_its_own_time() -> None:
     count = mixed()
-    assert count.eta_s == (2 * 5.0 + 1 * 90.0) / 2
+    for _ in range(3):
+        assert count.eta_s is None
+        count.add("ok", 1.0, 0, "flow")
+        count.add("ok", 80.0, 1, "packet")
 
-    count.add("ok", 1.0, 0, "flow")
-    assert count.eta_s == (1 * 1.0 + 1 * 90.0) / 2
-
-    for worker in (0, 1):
-        count.add("ok", 80.0, worker, "packet" if worker else "flow")
+    assert count.eta_s == max((2 * 1.0 + 1 * 80.0) / 2, 80.0)
+    count.add("ok", 80.0, 1, "packet")
+    assert count.eta_s == 2 * 1.0 / 2
+    for _ in range(2):
+        count.add("ok", 1.0, 0, "flow")
     assert count.eta_s == 0
 
 
@@ -118,7 +133,7 @@ def test_a_log_has_a_line_for_every_tenth_point(capsys: pytest.CaptureFixture[st
 
 
 def test_a_terminal_shows_what_each_worker_does() -> None:
-    count = mixed()
+    count = replace(mixed(), known_s={"flow": 5.0, "packet": 90.0})
     count.begin(0, ["fig4/lcm/flow/s1"])
     count.begin(1, ["fig4/lcm/packet/s1", "fig4/star/packet/s1"])
     out = io.StringIO()
@@ -129,7 +144,7 @@ def test_a_terminal_shows_what_each_worker_does() -> None:
     assert list(count.doing) == [0]
 
     shown = out.getvalue()
-    assert "3/6 done (1 invalid, 2 ok), about 50 s left, 2 running" in shown
+    assert "3/12 done (1 invalid, 2 ok), about 3 min left, 2 running" in shown
     assert re.search(r"worker 0 +0 s +fig4/lcm/flow/s1\b", shown)
     assert re.search(r"worker 1 +0 s +fig4/lcm/packet/s1 and 1 more", shown)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -11,7 +12,7 @@ from contextlib import closing
 import pytest
 
 from analysis.command import Stopped, exits
-from runners.stop import Beside, Stop, stoppable
+from runners.stop import Beside, BrokenOff, Stop, stoppable
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -39,31 +40,59 @@ def test_an_interruption_that_another_program_renames_keeps_its_code() -> None:
     assert caught.value.code == 143
 
 
-def test_a_signal_during_work_beside_is_answered_when_the_work_is_done(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever handler the work may have put in place, in C as Ray's start does, or by its end; it is heard at once."""
+def disturbed(done: list[str]) -> None:
+    """Twice a signal, each after its handler was replaced in C, as Ray's start does."""
     sigaction = ctypes.CDLL(None).signal
-    done, said = list[str](), list[str]()
+    for name in ("first", "second"):
+        sigaction(signal.SIGTERM, 0)  # SIG_DFL: the next one would kill
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.3)
+        done.append(name)
 
-    def work() -> str:
-        for name in ("first", "second"):
-            said.append(capsys.readouterr().err)
-            sigaction(signal.SIGTERM, 0)  # SIG_DFL: the next one would kill
-            time.sleep(0.3)
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(0.3)
-            done.append(name)
-        return "unused"
 
-    with stoppable() as stop, closing(Beside()) as beside:
-        with pytest.raises(Stopped):
-            beside(work, "a long start")
-        assert beside(lambda: 7) == 7
+def test_a_signal_during_an_end_is_answered_when_that_is_done() -> None:
+    done = list[str]()
+    with stoppable() as stop, closing(Beside(stop)) as beside:
+        with pytest.raises(Stopped) as caught:
+            beside.ends(lambda: disturbed(done))
+        assert not isinstance(caught.value, BrokenOff)
         assert done == ["first", "second"]
-        assert said == [
-            "",
-            "stopping: a long start cannot be broken off and takes some seconds; Ctrl-C again ends at once\n",
-        ]
     assert stop == Stop(143)
+
+
+def test_a_signal_during_a_start_is_answered_at_once() -> None:
+    done = list[str]()
+    with stoppable() as stop, closing(Beside(stop)) as beside:
+        with pytest.raises(BrokenOff) as caught:
+            beside.starts(lambda: disturbed(done))
+        assert (caught.value.code, done) == (143, [])
+        beside.ends(lambda: done.append("end"))
+        assert done == ["first", "second", "end"]
+
+
+def test_a_signal_that_was_swallowed_ends_a_start() -> None:
+    """Some libraries catch all while they are imported."""
+    with stoppable() as stop, closing(Beside(stop)) as beside:
+        with contextlib.suppress(Stopped):
+            os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(BrokenOff):
+            beside.starts(lambda: time.sleep(1))
+
+
+def test_a_signal_that_was_swallowed_before_is_answered_in_the_end() -> None:
+    script = (
+        "import os, signal\nfrom analysis.command import exits\nfrom runners.stop import stoppable\n"
+        "@exits\ndef main(argv):\n"
+        "    try:\n        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    except KeyboardInterrupt:\n        print('swallowed')\n"
+        "    with stoppable():\n        print('still there')\n"
+        "raise SystemExit(main())\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "swallowed\n", "")
 
 
 def test_a_signal_that_is_held_only_shows() -> None:
@@ -93,11 +122,12 @@ def test_work_beside_returns_or_raises_as_it_would_here() -> None:
     def fails() -> None:
         raise OSError(28, "No space left on device")
 
-    with closing(Beside()) as beside:
-        assert beside(lambda: 7) == 7
-        with pytest.raises(OSError, match="No space left"):
-            beside(fails)
-        assert beside(lambda: "again") == "again"
+    with closing(Beside(Stop())) as beside:
+        for run in (beside.starts, beside.ends):
+            assert run(lambda: 7) == 7
+            with pytest.raises(OSError, match="No space left"):
+                run(fails)
+            assert run(lambda: "again") == "again"
 
 
 def test_the_exit_code_is_the_signal_s() -> None:

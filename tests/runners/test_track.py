@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from runners import mlflow_runs
+from runners import mlflow_row, mlflow_runs
 from runners import track as tracking
 from runners.mlflow_runs import end_sweep, experiment_of, open_client, origin, process, sweep_run
 from runners.store import Row, Store, row_of
@@ -98,7 +98,7 @@ def test_long_params_mlflow_6183_qlib_1317(store: Store, uri: str) -> None:
     track(tracker(uri, store), [row("k1", point="p" * 10_000, config_json=config, reason="r" * 10_000)])
 
     _, runs = logged(uri)
-    assert len(runs["k1"].data.params["point"]) == mlflow_runs.PARAM_LIMIT
+    assert len(runs["k1"].data.params["point"]) == mlflow_row.TEXT_LIMIT
     place = Path(runs["k1"].info.artifact_uri.removeprefix("file://"))
     assert json.loads((place / "config.json").read_text()) == json.loads(config)
     client = open_client(uri)
@@ -341,7 +341,7 @@ def test_a_writer_that_fails_says_so_without_secrets(store: Store, uri: str, mon
 
 def test_a_clock_that_jumps_back_keeps_runs_whole(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([2e9, 1e9, 3e9, 1.5e9])
-    monkeypatch.setattr("runners.mlflow_runs.time", type("Clock", (), {"time": staticmethod(lambda: next(clock))}))
+    monkeypatch.setattr("runners.mlflow_row.time", type("Clock", (), {"time": staticmethod(lambda: next(clock))}))
 
     track(tracker(uri, store), [row("k1"), row("k2")])
 

@@ -188,6 +188,15 @@ def test_a_run_is_known_by_the_measured_times_not_by_where_they_lie(tmp_path: Pa
         on_profile(write(tmp_path, "a.csv", text.replace(",5", ",x").encode()))
 
 
+def test_a_second_table_is_read_as_the_first_is(tmp_path: Path) -> None:
+    text = "device,operator,pass,tp,micro_batch,seq,time_us\na100_80,transformer,forward,1,1,,5\n"
+    words = ["compute=scaled", f"compute.ratios={write(tmp_path, 'a.csv', text.encode())}"]
+    compute = plan_single(read_command(words, "")).points[0].config["compute"]
+
+    assert isinstance(compute, dict)
+    assert (compute["path"], compute["ratios"], compute["ratios_text"]) == ("", "", text)
+
+
 @pytest.mark.parametrize(
     ("data", "word", "message"),
     [

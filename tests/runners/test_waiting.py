@@ -42,6 +42,19 @@ def order(waiting: Waiting, workers: int = 1) -> list[list[str]]:
     return calls
 
 
+def test_earlier_rows_tell_what_points_take_if_they_are_like_them() -> None:
+    rows = [
+        {"network": "flow", "cluster": "large", "model": "some", "wall_s": 9.0},
+        {"network": "flow", "cluster": "small", "model": "some", "wall_s": 1.0},
+    ]
+    durations = Durations.of(rows)
+    small, large, other = (point("key", "flow", cluster) for cluster in ("small", "large", "other"))
+
+    assert durations.alike_s([small, small, large]) == (1.0 + 1.0 + 9.0) / 3
+    assert durations.alike_s([small, other]) is None
+    assert durations.alike_s([]) is None
+
+
 def test_what_was_measured_orders_points_and_a_guess_the_rest() -> None:
     rows = [
         {"network": "flow", "cluster": "large", "model": "some", "wall_s": 9.0},

@@ -5,7 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
+
+from runners.cli import read_command
+from runners.inputs import read
+from runners.points import plan_single
+from runners.worker import attempted
+from xsim.plan.planner.uniform import Uniform
 
 SCRIPT = """
 import sys
@@ -30,6 +39,26 @@ for command in (["+grid=packet_vs_flow"], ["+grid=hetero_llama", "network=flow",
             assert simulate(point.config)["status"] == "ok"
 print(*sorted(compiled() - before), len(before) > 3)
 """
+
+
+def test_a_network_is_warm_when_it_is_opened_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused before anything is simulated does not wait for compilers."""
+    warmed: list[object] = []
+
+    def warm(backend: object) -> float:
+        warmed.append(backend)
+        return 2.5
+
+    monkeypatch.setattr("runners.warm.warm", warm)
+    asked = read_command(["planner=uniform", "planner.tp=1", "planner.pp=5", "batch=8", "network=analytic"], "")
+    config = plan_single(asked).points[0].config
+
+    _, refused = attempted(lambda: replace(read(config).experiment(), planner=Uniform(tp=3)))
+    assert (refused["status"], warmed) == ("invalid", [])
+    _, outcome = attempted(lambda: read(dict(config, memory="report")).experiment())
+
+    assert (outcome["status"], len(warmed)) == ("ok", 1)
+    assert outcome["wall_s"] < 0, "it took 2.5 s, if one believes that"
 
 
 def test_nothing_is_left_to_compile_when_a_run_begins() -> None:

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.account_checker import check_account
+from tests.metrics.test_critical import check as check_path
 from tests.sim.test_executor import BACKWARD_PS, FORWARD_PS, pipeline, run
+from xsim.errors import SpecError
 from xsim.fabric.fabric import Fabric, Link
 from xsim.fabric.transfers import concatenate, line
 from xsim.families import build, names
@@ -142,6 +144,48 @@ def test_no_schedule_deadlocks_and_none_gets_faster(schedule: str, stages: int, 
         times.append(timeline.makespan_ps)
 
     assert times[0] <= times[1]
+
+
+@pytest.mark.parametrize("network", ["analytic", "flow"])
+def test_both_sides_of_a_rendezvous_wait_and_the_gradient_goes_first(network: str) -> None:
+    """Two stages, two micro-batches, transfers of 300.
+
+    Stage 1 ends B0 at 4300, gives its gradient until 4600, and only then takes the second activations, until
+    4900, though stage 0 has had them since 2300. Where only senders wait, they come while stage 1 computes.
+    """
+    blocking = replace(pipeline("one_f_one_b", 2, 2, size=300), blocking_sends=True)
+    meeting = replace(blocking, rendezvous=True)
+    starts = {}
+    for name, workload in (("blocking", blocking), ("meeting", meeting)):
+        timeline = run(workload, network)
+        check_account(workload, timeline)
+        check_path(workload, timeline)
+        starts[name] = [timeline.start_ps[timeline.program == stage].tolist()[:4] for stage in range(2)]
+
+    assert starts["blocking"] == [[0, 1300, 4600, 7900], [1300, 2300, 4600, 5600]]
+    assert starts["meeting"] == [[0, 1300, 4900, 8200], [1300, 2300, 4900, 5900]]
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "one_f_one_b", "zb_h1"])
+@pytest.mark.parametrize(("stages", "micro_batches"), [(1, 2), (2, 1), (2, 5), (4, 2), (4, 4), (5, 9)])
+def test_no_schedule_of_whole_stages_deadlocks_at_a_rendezvous(schedule: str, stages: int, micro_batches: int) -> None:
+    blocking = replace(pipeline(schedule, stages, micro_batches, size=300, sync=True), blocking_sends=True)
+    meeting = replace(blocking, rendezvous=True)
+    times = []
+    for workload in (blocking, meeting):
+        timeline = run(workload, "analytic")
+        check_account(workload, timeline)
+        check_path(workload, timeline)
+        times.append(timeline.makespan_ps)
+
+    assert times[0] <= times[1]
+
+
+def test_a_schedule_whose_stages_run_ahead_is_refused_a_rendezvous() -> None:
+    workload = replace(pipeline("eager_1f1b", 2, 5, size=300), rendezvous=True)
+
+    with pytest.raises(SpecError, match="programs 0 and 1 come to their exchanges in different orders"):
+        run(workload, "analytic")
 
 
 def test_a_scatter_an_update_and_a_gather_by_hand() -> None:

@@ -135,21 +135,22 @@ class Bodies:
         Args:
             kept: With optimizer sharding, what each rank keeps and updates instead.
         """
-        scenario, devices = self.passes.scenario, self.passes.devices
-        model, layers = scenario.model, [layer for part in stage.layers for layer in part]
+        model, layers = self.passes.scenario.model, [layer for part in stage.layers for layer in part]
         having = (len(experts_of(model.experts, stage.ep, position)) for position in range(stage.ep))
         held = [model.held_parameters(layers, experts) for experts in having]
         cuts = [share_cuts(own, group.tp, group.tp_shares) for own in held for _ in range(group.cp // stage.ep)]
-        parts = [stop - start for own in cuts for start, stop in pairwise(own)]
-        own = [kept[rank].parameters for rank in group.ranks] if kept else parts
-        place = Place(
-            layers=tuple(layer_kind(scenario.model, layer) for span in stage.layers for layer in span),
-            samples=0,
-            tp=group.tp,
-            seq_len=scenario.model.seq_len,
-            share=1.0,
-            whole=(),
-        )
+        parts = tuple(stop - start for own in cuts for start, stop in pairwise(own))
+        own = tuple(kept[rank].parameters for rank in group.ranks) if kept else parts
+        kinds = tuple(layer_kind(model, layer) for layer in layers)
+        key = (self.passes.shape(stage, group), kinds, own, parts)
+        if key not in self._bodies:
+            self._bodies[key] = self._update(group, kinds, own, parts)
+        return self._bodies[key]
+
+    def _update(self, group: DeviceGroup, kinds: tuple[str, ...], own: Sequence[int], parts: Sequence[int]) -> Body:
+        """The optimizer of ranks on ``own`` of their ``parts`` of the parameters of layers of these kinds."""
+        scenario, devices = self.passes.scenario, self.passes.devices
+        place = Place(layers=kinds, samples=0, tp=group.tp, seq_len=scenario.model.seq_len, share=1.0, whole=())
         updates = [
             tuple(self._updating(part, replace(place, share=share, whole=self._steps_of(whole))))
             for part, whole, share in zip(own, parts, _shares(group), strict=True)

@@ -28,6 +28,9 @@ class Forecast:
     rows of a cycle go at the pace of the slowest of them. The forecast is the longest chain of rows.
 
     Where all rows of such a level start and end together this is what a network of fair links takes; else it is near.
+    All links of a kind that the graph uses are taken to have the least rate among them, ``alike`` if that is true: so
+    does NCCL's tuner, which knows one rate inside of hosts and one between them, the least that any rank has found
+    (``initTransportsRank`` in https://github.com/NVIDIA/nccl/blob/master/src/init.cc).
 
     Attributes:
         level: Of each row, N.
@@ -37,6 +40,7 @@ class Forecast:
         row: Of each hop, in order of rows, M.
         wire: Of each hop, which link at which level, M.
         byte_ps: Of each hop's link, M.
+        alike: Whether links of a kind have one rate.
     """
 
     graph: TransferGraph
@@ -47,6 +51,7 @@ class Forecast:
     row: Ints
     wire: Ints
     byte_ps: Floats
+    alike: bool
 
     @classmethod
     def of(cls, graph: TransferGraph, fabric: Fabric, element_bytes: int = 1) -> Forecast:
@@ -66,6 +71,7 @@ class Forecast:
         row = np.repeat(np.arange(graph.rows), [len(route) for route in routes])
         path = np.fromiter(chain.from_iterable(routes), dtype=np.int64, count=len(row))
         links = len(fabric.bandwidth_bytes_per_s)
+        rates = _least_rates(fabric, path)
         return cls(
             graph=graph,
             level=level,
@@ -74,7 +80,8 @@ class Forecast:
             latency_ps=np.bincount(row, weights=fabric.latency_ps[path], minlength=graph.rows).astype(np.int64),
             row=row,
             wire=np.unique(level[row] * links + path, return_inverse=True)[1],
-            byte_ps=1e12 / fabric.bandwidth_bytes_per_s[path],
+            byte_ps=1e12 / rates,
+            alike=bool((rates == fabric.bandwidth_bytes_per_s[path]).all()),
         )
 
     def time_ps(self, delay_ps: Ints, wire_ppm: Ints) -> int:
@@ -130,6 +137,16 @@ class Forecast:
         slowest_ps = np.zeros(self.graph.rows)
         np.maximum.at(slowest_ps, self.cycle, pace_ps)
         return slowest_ps[self.cycle]
+
+
+def _least_rates(fabric: Fabric, path: Ints) -> Floats:
+    """Of each hop, the least bandwidth of all hops over links of its kind."""
+    used, place = np.unique(path, return_inverse=True)
+    kinds = np.unique([fabric.links[link].kind for link in used.tolist()], return_inverse=True)[1][place]
+    least = np.full(kinds.max(initial=-1) + 1, np.inf)
+    np.minimum.at(least, kinds, fabric.bandwidth_bytes_per_s[path])
+    rates: Floats = least[kinds]
+    return rates
 
 
 def _levels(graph: TransferGraph) -> list[int]:

@@ -18,11 +18,12 @@ class Copies:
 
     Attributes:
         device: Name of the kind, as the cluster has it.
-        tp: Devices that cut one copy among them, all of one host.
+        tp: Tensor-parallel degree: so many devices of one host cut a copy, or the part of one context rank, among them.
         count: How many copies.
         samples: What each takes of each micro-batch; 0 for all copies of a stage: equal parts of it.
         ranks: Of each copy, in tensor order; those of the first of several equal pipelines first. Empty: any.
         state_shares: With ``zero``, what each rank of a copy keeps of what is shared out, as in a deployment.
+        cp: Context-parallel degree.
     """
 
     device: str
@@ -31,16 +32,22 @@ class Copies:
     samples: int = 0
     ranks: tuple[tuple[int, ...], ...] = ()
     state_shares: tuple[float, ...] = ()
+    cp: int = 1
 
     def __post_init__(self) -> None:
-        at_least(self, "tp", 1)
-        at_least(self, "count", 1)
+        for name in ("tp", "cp", "count"):
+            at_least(self, name, 1)
         at_least(self, "samples", 0)
+
+    @property
+    def size(self) -> int:
+        """Devices of one copy."""
+        return self.tp * self.cp
 
     @property
     def devices(self) -> int:
         """Of all copies."""
-        return self.tp * self.count
+        return self.size * self.count
 
     def of(self, turn: int) -> tuple[tuple[int, ...], ...]:
         """The ranks of the copies in one of several equal pipelines, from 0."""
@@ -56,14 +63,17 @@ class SketchStage:
             head (L + 1), whether or not they are in it. A stage of an end alone is ``range(0, 1)`` or
             ``range(L + 1, L + 2)``.
         recompute: (operator, in how many of the transformer layers, the first ones) that is computed again, not kept.
+        ep: Expert-parallel degree: every ``ep`` copies that follow one another share out the experts.
     """
 
     layers: range
     copies: tuple[Copies, ...]
     recompute: tuple[tuple[str, int], ...] = ()
     sequence_parallel: bool = False
+    ep: int = 1
 
     def __post_init__(self) -> None:
+        at_least(self, "ep", 1)
         if not self.layers or self.layers.step != 1:
             raise SpecError("layers", self.layers, "a stage needs layers", "give it one or more")
         if not self.copies:

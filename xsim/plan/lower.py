@@ -4,39 +4,36 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise, product
 
-from xsim.errors import PlanError
-from xsim.fabric.transfers import TransferGraph
+from xsim.errors import SpecError
 from xsim.plan.bodies import Bodies
 from xsim.plan.bound import Bounds
 from xsim.plan.boundary import Side, boundary_layouts
-from xsim.plan.comm import CommPlan, lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, ComputeModel, Reshard, Schedule, Site
 from xsim.plan.gradients import Bucket, backward_order, bucket_elements, gradient_buckets, gradient_layout
 from xsim.plan.groups import Holder
-from xsim.plan.judge import verify_gather, verify_move, verify_reduce, verify_reduce_scatter
 from xsim.plan.layout import Layout
 from xsim.plan.mixture import experts_of
 from xsim.plan.passes import Passes
 from xsim.plan.route import Order, routes, scheduled
 from xsim.plan.shards import shard_layout
-from xsim.plan.workload import Action, Body, Fetch, Move, Program, Ready, Sync, Workload
+from xsim.plan.wires import Wires
+from xsim.plan.workload import Action, Body, Compute, Fetch, Move, Program, Ready, Sync, Workload
 from xsim.plan.zero import Kept, kept_states, state_shares
 from xsim.spec.cluster import DeviceSpec, rank_devices
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage, joined
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
+from xsim.units import PS_PER_S
 
-__all__ = ["Lowered", "lower", "lower_comm"]
+__all__ = ["Lowered", "lower"]
 
+LONGEST_PS = 1 << 61  # networks count to twice that
 Complete = dict[int, tuple[Ready, ...]]
 Needed = dict[tuple[str, int], tuple[Fetch, ...]]
-Parties = Sequence[Sequence[int]]  # ranks that take part together
-Wired = tuple[TransferGraph, str, int]  # transfers, the strategy that was chosen if one chose, and the bound
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,12 +72,15 @@ def lower(
         verify: Let the judge prove every communication plan, its transfers, and every collective.
 
     Raises:
-        SpecError: The schedule does not serve a pipeline of this shape.
+        SpecError: The schedule does not serve a pipeline of this shape, or an iteration takes months.
         PlanError: The judge has found one wrong.
     """
     places = tuple(_places(plan, schedule.order))
+    if plan.rendezvous and any(len(place.spec.layers) > 1 for place in places):
+        problem = "stages with several parts of the layers would wait for each other in a circle"
+        raise SpecError("deployment.rendezvous", True, problem, "give each stage one part, or leave it out")
     wires, sums = (
-        _Wires(scenario, reshard, collective, at, verify, Bounds(at.fabric, at.element_bytes))
+        Wires(scenario, reshard, collective, at, verify, Bounds(at.fabric, at.element_bytes))
         for at in (site, gradient_site or site)
     )
     syncs, ready, needed = _syncs(plan, places, wires, sums)
@@ -94,19 +94,26 @@ def lower(
         syncs=syncs,
         serial_sync=plan.serial_sync,
         blocking_sends=plan.blocking_sends,
+        rendezvous=plan.rendezvous,
     )
+    _check_countable(workload.programs, scenario)
     return Lowered(workload, bodies, programs)
 
 
-def lower_comm(
-    plan: CommPlan,
-    parties: Sequence[Sequence[int]],
-    *,
-    collective: CollectiveAlgorithm,
-    site: Site,
-) -> TransferGraph:
-    """The transfers of ``plan``, its collectives expanded by ``collective``, in elements of ``site.element_bytes``."""
-    return lower_plan(plan, parties, lambda step: collective.expand(step, site), site.element_bytes)
+def _check_countable(programs: Sequence[Program], scenario: Scenario) -> None:
+    """Refuse what computes longer than the clock counts.
+
+    Raises:
+        SpecError: It may.
+    """
+    known: dict[Body, int] = {}
+    for program in programs:
+        for body in program.each_body():
+            if body not in known:
+                known[body] = sum(max(step.durations_ps) for step in body.steps if isinstance(step, Compute))
+        if len(program.actions) * max(known[body] for body in program.each_body()) > LONGEST_PS:
+            problem = f"an iteration may take more than {LONGEST_PS / PS_PER_S / 86400:.0f} days, too long to count"
+            raise SpecError("model", scenario.model.name, problem, "choose a smaller one, or faster devices")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,86 +144,6 @@ class _Place:
                 yield part, position
 
 
-@dataclass(frozen=True, slots=True)
-class _Wires:
-    """How tensors get from layout to layout: transfers, the strategy that was chosen if one chose, and the bound.
-
-    Sums of equal layouts, as those of equal buckets, are worked out once.
-    """
-
-    scenario: Scenario
-    reshard: Reshard
-    collective: CollectiveAlgorithm
-    site: Site
-    verify: bool
-    bounds: Bounds
-    _known: dict[tuple[object, ...], Wired] = field(default_factory=dict)
-
-    def move(self, source: Layout, target: Layout) -> Wired:
-        plan = self.reshard.move(source, target, self.site)
-        between = (source, target)
-        proven = self._proven("move", plan, (source.ranks + target.ranks,), between, verify_move, source, target)
-        return *proven, self.bounds.move_ps(source, target)
-
-    def reduce(self, layouts: Sequence[Layout], parties: Parties) -> Wired:
-        return self._once("reduce", parties, layouts, lambda: self._reduce(layouts, parties))
-
-    def reduce_scatter(self, layouts: Sequence[Layout], shards: Layout, parties: Parties) -> Wired:
-        between = (*layouts, shards)
-        return self._once("reduce_scatter", parties, between, lambda: self._reduce_scatter(layouts, shards, parties))
-
-    def gather(self, shards: Layout, layouts: Sequence[Layout], parties: Parties) -> Wired:
-        return self._once("gather", parties, (shards, *layouts), lambda: self._gather(shards, layouts, parties))
-
-    def _once(self, method: str, parties: Parties, between: Sequence[Layout], work: Callable[[], Wired]) -> Wired:
-        key = method, tuple(map(tuple, parties)), *between
-        if key not in self._known:
-            self._known[key] = work()
-        return self._known[key]
-
-    def _reduce(self, layouts: Sequence[Layout], parties: Parties) -> Wired:
-        plan = self.reshard.reduce(layouts, self.site)
-        proven = self._proven("reduce", plan, parties, layouts, verify_reduce, layouts)
-        return *proven, self.bounds.reduce_ps(layouts)
-
-    def _reduce_scatter(self, layouts: Sequence[Layout], shards: Layout, parties: Parties) -> Wired:
-        plan = self.reshard.reduce_scatter(layouts, shards, self.site)
-        proven = self._proven("reduce_scatter", plan, parties, layouts, verify_reduce_scatter, layouts, shards)
-        return *proven, self.bounds.reduce_scatter_ps(layouts, shards)
-
-    def _gather(self, shards: Layout, layouts: Sequence[Layout], parties: Parties) -> Wired:
-        plan = self.reshard.gather(shards, layouts, self.site)
-        proven = self._proven("gather", plan, parties, layouts, verify_gather, shards, layouts)
-        return *proven, self.bounds.gather_ps(shards, layouts)
-
-    def _proven(
-        self,
-        method: str,
-        plan: CommPlan,
-        parties: Parties,
-        between: Sequence[Layout],
-        verify: Callable[..., None],
-        *layouts: object,
-    ) -> tuple[TransferGraph, str]:
-        """The transfers of ``plan`` and who chose it, if asked after both have passed ``verify`` on ``layouts``."""
-        graph = lower_comm(plan, parties, collective=self.collective, site=self.site)
-        if self.verify:
-            with _blamed(self.reshard, method, between):
-                verify(plan, *layouts)
-                verify(graph, *layouts, self.site.element_bytes)
-        return graph, plan.strategy
-
-
-@contextmanager
-def _blamed(strategy: Reshard, method: str, layouts: Sequence[Layout]) -> Iterator[None]:
-    """A judge's complaint, with whose plan it is."""
-    try:
-        yield
-    except PlanError as error:
-        between = " and ".join(str(list(layout.ranks)) for layout in layouts)
-        raise PlanError(f"{type(strategy).__name__}.{method} between ranks {between}: {error}") from error
-
-
 def _places(plan: DeploymentPlan, order: Order) -> Iterator[_Place]:
     for r, s, stage, actions in scheduled(plan, order):
         cuts = accumulate((group.samples for group in stage.groups), initial=0)
@@ -245,7 +172,7 @@ def _programs(
 
 
 def _syncs(
-    plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires, sums: _Wires
+    plan: DeploymentPlan, places: Sequence[_Place], wires: Wires, sums: Wires
 ) -> tuple[tuple[Sync, ...], list[Complete], list[Needed]]:
     """The gradient syncs and, of each program, which are ready after the backward pass of which layer.
 
@@ -310,7 +237,7 @@ def _passes(bucket: Bucket) -> list[tuple[str, int]]:
     return [place for use in bucket.uses for place in (("F", use.start), ("B", use.stop - 1))]
 
 
-def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: _Wires) -> Iterator[Move]:
+def _moves(plan: DeploymentPlan, places: Sequence[_Place], wires: Wires) -> Iterator[Move]:
     """Activations forward and their gradients back, between groups of neighbouring stages that share samples."""
     programs: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for program, place in enumerate(places):

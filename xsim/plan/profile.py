@@ -93,7 +93,6 @@ def _between(found: Sequence[tuple[int, float]], samples: int) -> Reading:
     return Reading(near[1] * exp(min(max(slope, 0.0), 1.0) * log(samples / near[0])), BEYOND)
 
 
-@lru_cache(maxsize=16)
 def _rows(reader: csv.DictReader[str]) -> Iterator[dict[str, str]]:
     try:
         yield from reader
@@ -102,6 +101,7 @@ def _rows(reader: csv.DictReader[str]) -> Iterator[dict[str, str]]:
         raise SpecError("path", at, f"it is no CSV ({error})", "write a table of times") from None
 
 
+@lru_cache(maxsize=16)
 def parse_table(text: str) -> Table:
     """The table that a text holds.
 

@@ -93,8 +93,8 @@ def _check_insisted(asks: Sequence[Ask], cluster: ClusterSpec) -> None:
     owner: dict[int, str] = {}
     for ask in asks:
         path, value = f"{ask.path}.ranks", list(ask.ranks)
-        if len(ask.ranks) != ask.size or len(set(ask.ranks)) != ask.size:
-            raise SpecError(path, value, f"a copy has {ask.size} distinct ranks", "list as many as tp says")
+        if len(set(ask.ranks)) != ask.size:
+            raise SpecError(path, value, f"{ask.size} ranks cut it", "list as many distinct ones")
         for rank in ask.ranks:
             if not 0 <= rank < cluster.ranks:
                 problem = f"the cluster {cluster.name} has {cluster.ranks} ranks"

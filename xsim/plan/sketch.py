@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, islice
 
 from xsim.errors import SpecError
 from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage, whole_layers
@@ -27,6 +27,7 @@ __all__ = [
     "SketchStage",
     "Together",
     "check",
+    "check_uncut",
     "merged",
     "pipeline_of",
     "place",
@@ -46,8 +47,14 @@ def check(sketch: Sketch, scenario: Scenario) -> None:
             are too unlike to share out what ``zero`` says.
     """
     seats = _seats(sketch, scenario)
-    if sketch.zero or any(copies.state_shares for _, copies in _each_copies(sketch)):
+    if sketch.zero or _cut_twice(sketch) or any(copies.state_shares for _, copies in _each_copies(sketch)):
         _placed(sketch, scenario, seats)
+
+
+def _cut_twice(sketch: Sketch) -> bool:
+    """Whether a stage is cut over contexts or experts."""
+    stages = (stage for pipeline in sketch.pipelines for stage in pipeline.stages)
+    return any(stage.ep > 1 or any(copies.cp > 1 for copies in stage.copies) for stage in stages)
 
 
 def _seats(sketch: Sketch, scenario: Scenario, together: Together = "pipelines") -> tuple[tuple[int, ...], ...]:
@@ -130,7 +137,7 @@ def _placed(sketch: Sketch, scenario: Scenario, seats: Iterable[tuple[int, ...]]
 
 
 def _asks(sketch: Sketch) -> list[Ask]:
-    """A group per copy, pipeline by pipeline, equal ones too."""
+    """A group per context rank of each copy, pipeline by pipeline, equal ones too."""
     asks: list[Ask] = []
     replica = 0
     for p, pipeline in enumerate(sketch.pipelines):
@@ -142,10 +149,20 @@ def _asks(sketch: Sketch) -> list[Ask]:
                         problem = f"there are {copies.count * pipeline.count} copies"
                         raise SpecError(f"{path}.ranks", list(copies.ranks), problem, "list the ranks of each")
                     own = copies.of(turn) or ((),) * copies.count
+                    parts = (part for ranks in own for part in _contexts(copies, ranks, path))
                     first = stage.layers.start
-                    asks.extend(Ask(path, copies.device, copies.tp, replica, ranks, first) for ranks in own)
+                    asks.extend(Ask(path, copies.device, copies.tp, replica, ranks, first) for ranks in parts)
             replica += 1
     return asks
+
+
+def _contexts(copies: Copies, ranks: tuple[int, ...], path: str) -> Iterator[tuple[int, ...]]:
+    """The ranks that one copy insists on, if any, by context rank."""
+    if ranks and len(ranks) != copies.size:
+        fix = "list as many as tp says" if copies.cp == 1 else "list as many as tp times cp says"
+        raise SpecError(f"{path}.ranks", list(ranks), f"a copy has {copies.size} distinct ranks", fix)
+    for start in range(0, copies.size, copies.tp):
+        yield ranks[start : start + copies.tp]
 
 
 def _each_copies(sketch: Sketch) -> Iterator[tuple[str, Copies]]:
@@ -160,14 +177,19 @@ def _replica(pipeline: Pipeline, model: ModelSpec, ranks: Iterator[tuple[int, ..
     for stage, held in zip(pipeline.stages, whole_layers(pipeline, model.layers), strict=True):
         each = zip(stage.copies, stage.samples(pipeline.micro_batch), strict=True)
         groups = tuple(
-            DeviceGroup(ranks=next(ranks), samples=samples, state_shares=copies.state_shares)
+            DeviceGroup(
+                ranks=tuple(rank for own in islice(ranks, copies.cp) for rank in own),
+                samples=samples,
+                cp=copies.cp,
+                state_shares=copies.state_shares,
+            )
             for copies, samples in each
             for _ in range(copies.count)
         )
         first = _transformer(stage, model.layers).start
         again = tuple(Recompute(operator=name, layers=range(first, first + count)) for name, count in stage.recompute)
         cut = stage.sequence_parallel or (model.experts > 0 and any(copies.tp > 1 for copies in stage.copies))
-        stages.append(Stage(groups=groups, layers=(held,), sequence_parallel=cut, recompute=again))
+        stages.append(Stage(groups=groups, layers=(held,), sequence_parallel=cut, ep=stage.ep, recompute=again))
     return Replica(stages=tuple(stages), micro_batch=pipeline.micro_batch, micro_batches=pipeline.micro_batches)
 
 
@@ -181,12 +203,27 @@ def sketch_of(deployment: DeploymentPlan, scenario: Scenario) -> Sketch:
     Its buckets, and how its syncs and sends follow one another, are not in it.
 
     Raises:
-        SpecError: A group has unlike devices or is cut unequally, or a stage is virtual, or cut over contexts or
-            experts.
+        SpecError: A group has unlike devices or is cut unequally, or a stage is virtual.
     """
     pipelines = tuple(pipeline_of(deployment, r, scenario) for r in range(len(deployment.replicas)))
     found = Sketch(pipelines, name=deployment.name, predicted_ps=deployment.predicted_ps, zero=deployment.zero)
     return merged(found, scenario.model.layers)
+
+
+def check_uncut(deployment: DeploymentPlan, number: int) -> None:
+    """Refuse a replica that is cut over contexts or experts: it has no closed form.
+
+    Raises:
+        SpecError: It names the degree.
+    """
+    problem = "stages cut over contexts or experts have no closed form"
+    for s, stage in enumerate(deployment.replicas[number].stages):
+        path = f"deployment.replicas[{number}].stages[{s}]"
+        if stage.ep > 1:
+            raise SpecError(f"{path}.ep", stage.ep, problem, "write 1")
+        for g, group in enumerate(stage.groups):
+            if group.cp > 1:
+                raise SpecError(f"{path}.groups[{g}].cp", group.cp, problem, "leave it out")
 
 
 def pipeline_of(deployment: DeploymentPlan, number: int, scenario: Scenario) -> Pipeline:
@@ -209,25 +246,22 @@ def _outlined(stage: Stage, path: str, devices: Sequence[str], layers: int) -> S
         if len(kinds) > 1:
             problem = f"it has {' and '.join(kinds)}, and a plan in kinds of devices has one kind in a copy"
             raise SpecError(f"{path}.groups[{g}].ranks", list(group.ranks), problem, "give it devices of one kind")
-        copies.append(Copies(kinds[0], group.tp, 1, group.samples, (group.ranks,), group.state_shares))
+        copies.append(Copies(kinds[0], group.tp, 1, group.samples, (group.ranks,), group.state_shares, group.cp))
     again: dict[str, set[int]] = {}
     for entry in stage.recompute:
         again.setdefault(entry.operator, set()).update(entry.layers)
     counts = tuple((operator, len(where)) for operator, where in again.items())
-    return SketchStage(_inner(stage.layers[0], layers), tuple(copies), counts, stage.sequence_parallel)
+    return SketchStage(_inner(stage.layers[0], layers), tuple(copies), counts, stage.sequence_parallel, stage.ep)
 
 
 def _check_plain(stage: Stage, path: str) -> None:
     if len(stage.layers) > 1:
         problem = "virtual stages cannot be said in kinds and counts of devices"
         raise SpecError(f"{path}.layers", list(stage.layers), problem, "give the stage one range")
-    if stage.ep > 1:
-        raise SpecError(f"{path}.ep", stage.ep, "it cannot be said in kinds and counts of devices", "write 1")
     for g, group in enumerate(stage.groups):
-        for name, usual in (("cp", 1), ("tp_shares", ())):
-            if getattr(group, name) != usual:
-                problem = "it cannot be said in kinds and counts of devices"
-                raise SpecError(f"{path}.groups[{g}].{name}", getattr(group, name), problem, "leave it out")
+        if group.tp_shares:
+            problem = "it cannot be said in kinds and counts of devices"
+            raise SpecError(f"{path}.groups[{g}].tp_shares", group.tp_shares, problem, "leave it out")
 
 
 def _inner(held: range, layers: int) -> range:
@@ -280,7 +314,7 @@ def _merged_stage(stage: SketchStage, pipeline: Pipeline, layers: int) -> Sketch
 
 
 def _alike(copies: Copies) -> tuple[object, ...]:
-    return copies.device, copies.tp, copies.samples, copies.state_shares, bool(copies.ranks)
+    return copies.device, copies.tp, copies.cp, copies.samples, copies.state_shares, bool(copies.ranks)
 
 
 def _counted(run: Sequence[Copies], pipelines: int) -> Copies:

@@ -158,7 +158,8 @@ class Program:
 
     def body(self, action: Action) -> Body:
         """What the program does in ``action``, which may be ``UPDATE``."""
-        return self.own.get(action) or self.bodies[action.kind, action.chunk]
+        own = self.own.get(action) if self.own else None  # actions are many, and most programs have none of these
+        return own or self.bodies[action.kind, action.chunk]
 
     def each_body(self) -> Iterator[Body]:
         """All that it does, those of single actions last."""
@@ -250,6 +251,8 @@ class Workload:
         serial_sync: A program takes part in its syncs one after the other, in order of their number; else in each as
             soon as its gradients are complete. Fetches, for which it stands still, are not among them.
         blocking_sends: A program that has sent something goes on when it has arrived; else at once.
+        rendezvous: Moves begin when both sides have come to them, and both wait for their end, in the order of
+            ``xsim.sim.exchanges``.
     """
 
     programs: tuple[Program, ...]
@@ -257,3 +260,4 @@ class Workload:
     syncs: tuple[Sync, ...]
     serial_sync: bool = False
     blocking_sends: bool = False
+    rendezvous: bool = False

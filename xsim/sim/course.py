@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.workload import Action, Body, Collect, Compute, Fetch, Move, Ready, Workload
 
-__all__ = ["Course", "Part", "Parts", "course_of", "parts_of"]
+__all__ = ["Course", "Part", "Parts", "course_of", "least_alone_ps", "parts_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,6 +126,17 @@ def course_of(body: Body, solo_ps: Callable[[TransferGraph], int], least_ps: Cal
     )
 
 
+def least_alone_ps(solo_ps: Callable[[TransferGraph], int], fabric: Fabric, graph: TransferGraph) -> int:
+    """What ``graph`` takes at least, whatever else is on the wires.
+
+    If no two of its rows have a link in common, company can only delay each of them (a picosecond of rounding a round
+    apart), and with it all. Else company may happen to reorder rows that delay each other: then nothing is sure.
+    """
+    links = [link for pair in zip(graph.src.tolist(), graph.dst.tolist(), strict=True) for link in fabric.route(*pair)]
+    exclusive = len(set(links)) == len(links)
+    return max(0, solo_ps(graph) - int(graph.rounds.sum())) if exclusive else 0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
     """What actions of one kind and chunk of a program have in common.
@@ -148,7 +160,8 @@ class Parts:
 
     def of(self, action: Action) -> Part:
         """The part of an action."""
-        return self.own.get(action) or self.common[action.kind, action.chunk]
+        own = self.own.get(action) if self.own else None
+        return own or self.common[action.kind, action.chunk]
 
 
 def parts_of(workload: Workload, courses: Mapping[Body, Course]) -> list[Parts]:

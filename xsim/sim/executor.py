@@ -30,14 +30,15 @@ from xsim.fabric.fabric import Fabric
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.workload import UPDATE, Action, Body, Fetch, Move, Workload
 from xsim.sim.contracts import Completion, Network, Stream
-from xsim.sim.course import Course, Part, course_of, parts_of
+from xsim.sim.course import Course, Part, course_of, least_alone_ps, parts_of
 from xsim.sim.due import Due
+from xsim.sim.exchanges import exchanges_of
 from xsim.sim.folding import Folding
 from xsim.sim.kernels.never import LONGEST_PS
 from xsim.sim.network.analytic import Analytic
 from xsim.sim.streams import Streams
 from xsim.sim.syncs import Syncs
-from xsim.sim.timeline import Log, Timeline
+from xsim.sim.timeline import Exchange, Log, Timeline
 from xsim.units import PS_PER_S
 
 __all__ = ["execute"]
@@ -60,11 +61,11 @@ def execute(
 
     Raises:
         PlanError: Some program waits for ever: its schedule or a plan is wrong.
-        SpecError: The iteration takes longer than the clock counts.
+        SpecError: The iteration takes longer than the clock counts; or its schedule does not go with a rendezvous.
     """
     if background:  # in company of what never ends nobody sees that a program waits for ever
         execute(workload, Analytic().open(fabric, 0), fabric)
-    least_ps = cache(partial(_least_ps, network, fabric))
+    least_ps = cache(partial(least_alone_ps, network.solo, fabric))
     bodies = (body for program in workload.programs for body in program.each_body())
     courses = {body: course_of(body, network.solo, least_ps) for body in bodies}
     graphs = [graph for stream in background for graph in stream.graphs]
@@ -102,17 +103,6 @@ def _no_search_for_cycles() -> Iterator[None]:
             gc.enable()
 
 
-def _least_ps(network: Network, fabric: Fabric, graph: TransferGraph) -> int:
-    """What ``graph`` takes at least, whatever else is on the wires.
-
-    If no two of its rows have a link in common, company can only delay each of them (a picosecond of rounding a round
-    apart), and with it all. Else company may happen to reorder rows that delay each other: then nothing is sure.
-    """
-    links = [link for pair in zip(graph.src.tolist(), graph.dst.tolist(), strict=True) for link in fabric.route(*pair)]
-    exclusive = len(set(links)) == len(links)
-    return max(0, network.solo(graph) - int(graph.rounds.sum())) if exclusive else 0
-
-
 def _too_long() -> SpecError:
     days = LONGEST_PS / PS_PER_S / 86400
     fix = "check the units of bandwidths, latencies and rates"
@@ -129,6 +119,7 @@ class _Run:
         performed: How often each body has run.
         walked: How often each collective has gone through the network.
         folded: Bodies that have run undisturbed.
+        met: Exchanges on the wires, by handle.
     """
 
     def __init__(
@@ -149,8 +140,11 @@ class _Run:
         self.walked: Counter[TransferGraph] = Counter()
         self.folded: set[Body] = set()
         self.moving: dict[int, Move] = {}  # per handle
+        self.met: dict[int, Exchange] = {}
+        self.came: set[tuple[Move, int]] = set()  # for which one side waits
         self.numbers = {move: number for number, move in enumerate(workload.moves)}
         self.parts = parts_of(workload, courses)
+        self.exchanges = exchanges_of(workload, self.parts) if workload.rendezvous else []
         self.arrivals: dict[tuple[Move, int], Due] = {}
         self.syncs = Syncs(workload, network, self.env, self.log, folding)
         self.waiting = self.syncs.waiting
@@ -178,6 +172,8 @@ class _Run:
             event = self.waiting.pop((completion.handle, completion.party), None)
             if event is not None:
                 event.come_in(completion.at_ps - self.now_ps)
+            if (met := self.met.pop(completion.handle, None)) is not None:
+                self.log.exchanges.append(met._replace(end_ps=completion.at_ps))
             if self.folding and completion.handle in self.moving:
                 self.folding.over(self.moving.pop(completion.handle), completion.handle)
 
@@ -185,21 +181,28 @@ class _Run:
         """One device group, walking its program: wait for the input, compute, hand on; then sync and update."""
         program = self.workload.programs[index]
         completions, turns, parts = program.completions(), program.turns(), self.parts[index]
+        exchanges = self.exchanges[index] if self.exchanges else []
         for number, action in enumerate(program.actions):
             self.position[index] = action
             part = parts.of(action)
             awaited, free_ps = -1, self.now_ps
-            for move in part.incoming:
+            for moves, micro_batch in exchanges[number] if exchanges else ():
+                yield from self._meet(index, moves, micro_batch)
+            for move in () if exchanges else part.incoming:
                 yield self._arrival(move, action.micro_batch)
                 if self.now_ps > free_ps:
                     awaited, free_ps = self.numbers[move], self.now_ps
                 del self.arrivals[move, action.micro_batch]
             yield from self._perform(index, part, number, action, completions.get(number), turns[number], awaited)
+            if exchanges:  # what it has made leaves when it comes to the next action, if not later
+                continue
             if self.folding:
                 self.folding.stands(index, number + 1, 0, self.now_ps)
             sent = [self._hand_on(move, action.micro_batch) for move in part.outgoing]
             if sent and self.workload.blocking_sends:
                 yield self.env.all_of(sent)
+        for moves, micro_batch in exchanges[-1] if exchanges else ():
+            yield from self._meet(index, moves, micro_batch)
         self.position[index] = "its gradient syncs"
         self.log.reached_ps[index] = self.now_ps
         yield self.env.all_of(self.syncs.ends(index))
@@ -281,9 +284,27 @@ class _Run:
         self.network.release(handle, 0, at_ps)
         return done
 
-    def _hand_on(self, move: Move, micro_batch: int) -> Due:
-        """Submit what its source now makes available to another stage; its arrival there."""
+    def _meet(self, index: int, moves: Iterable[Move], micro_batch: int) -> Steps:
+        """Come to exchanges with other stages, each of which begins when both sides have, until all are over."""
+        over = []
+        for move in moves:
+            place = (move, micro_batch)
+            if place in self.came:
+                self.came.remove(place)
+                over.append(self._hand_on(move, micro_batch, index))
+            else:
+                self.came.add(place)
+                over.append(self._arrival(move, micro_batch))
+        yield self.env.all_of(over)
+        for move in moves:
+            if move.target == index:
+                del self.arrivals[move, micro_batch]
+
+    def _hand_on(self, move: Move, micro_batch: int, last: int = -1) -> Due:
+        """Submit what now goes to another stage; its arrival there. ``last``: who came last, if both sides wait."""
         handle = self.network.submit(move.graph, "hand_over")
+        if last >= 0:
+            self.met[handle] = Exchange(self.numbers[move], micro_batch, last, self.now_ps, 0)
         arrival = self.waiting[handle, 0] = self._arrival(move, micro_batch)
         if self.folding:
             self.folding.submitted(move, handle, self.now_ps)

@@ -13,7 +13,8 @@ what they take alone, and the executor folds them into one timeout. Others that 
 A source or member cannot be there before it has done what lies before that point in its program. What that takes at
 least, under any contention, is the time of the computations and of those collectives whose own rows share no link. A
 fetch of weights counts as no time: what it takes its last member depends on who came before. Nor can a source be there
-during an action of the group if it first awaits what the group sends at the end of that action, or later.
+during an action of the group if it first awaits what the group sends at the end of that action, or later. With
+``rendezvous`` a transfer of the group itself is never there during its actions, and others come no earlier for that.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Folding:
             index: tuple(
                 (move.source, self._next_end_ps[_emission(move)], awaited.before(move, index), lead_ps)
                 for move, lead_ps in moves
-                if move.source != index
+                if move.source != index and not (workload.rendezvous and move.target == index)  # both sides stand still
             )
             for index, moves in meetings.moves.items()
         }

@@ -4,15 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xsim.plan.workload import Action, Body, Workload
 
-__all__ = ["Log", "Timeline"]
+__all__ = ["Exchange", "Log", "Timeline"]
 
 Ints = NDArray[np.int64]
+
+
+class Exchange(NamedTuple):
+    """A hand-over of two sides that have waited for each other.
+
+    Attributes:
+        move: Its number in the workload.
+        micro_batch: Which one's.
+        last: The program that came last.
+        start_ps, end_ps: When that one came, and when all had arrived.
+    """
+
+    move: int
+    micro_batch: int
+    last: int
+    start_ps: int
+    end_ps: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +58,7 @@ class Timeline:
             fetch when it came to it, in the sync's member order.
         joined_ps: Per sync, from when on each member took part: then, or where syncs are serial when its turn came.
         done_ps: Per sync, when each member had the result.
+        exchanges: Hand-overs for which both sides waited, in the order of their ends.
         makespan_ps: When the last program ended: the training time.
     """
 
@@ -60,6 +79,7 @@ class Timeline:
     joined_ps: tuple[Ints, ...]
     done_ps: tuple[Ints, ...]
     makespan_ps: int
+    exchanges: tuple[Exchange, ...] = ()
 
     def action(self, row: int) -> Action:
         """The action of a row."""
@@ -75,6 +95,7 @@ class Log:
         self.released_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
         self.joined_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
         self.done_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
+        self.exchanges: list[Exchange] = []
         self._rows: list[tuple[int, str, int, int, int, int, int, int]] = []
         self._collects: list[Ints] = []
 
@@ -111,4 +132,5 @@ class Log:
             joined_ps=tuple(np.array(times, dtype=np.int64) for times in self.joined_ps),
             done_ps=tuple(np.array(times, dtype=np.int64) for times in self.done_ps),
             makespan_ps=max(self.ended_ps),
+            exchanges=tuple(self.exchanges),
         )

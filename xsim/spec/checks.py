@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
 from xsim.errors import SpecError
 
-__all__ = ["at_least", "at_most", "not_negative", "plausible", "positive"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = ["MOST_TRIES", "at_least", "at_most", "not_negative", "plausible", "positive", "usual"]
+
+MOST_TRIES = 10_000_000  # of a search: at some hundred a second more than half a day
 
 
 def positive(value: object, name: str) -> None:
@@ -29,6 +37,11 @@ def at_most(value: object, name: str, most: int) -> None:
     """Refuse a count above ``most``: what it asks for would never end."""
     if getattr(value, name) > most:
         raise SpecError(name, getattr(value, name), f"it must be {most} or less", f"write {most} or less")
+
+
+def usual(value: DataclassInstance, name: str) -> object:
+    """What a field is where nothing is said."""
+    return next(field.default for field in fields(value) if field.name == name)
 
 
 def plausible(value: object, name: str, least: float, most: float, shown: str) -> None:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from xsim.errors import SpecError
 from xsim.spec.checks import at_least
 
-__all__ = ["DeploymentPlan", "DeviceGroup", "Recompute", "Replica", "Stage", "joined", "with_ends"]
+__all__ = ["MOST_ACTIONS", "DeploymentPlan", "DeviceGroup", "Recompute", "Replica", "Stage", "joined", "with_ends"]
 
 MOST_ACTIONS = 10_000_000
 LARGEST_SHARE = 1e6
@@ -194,6 +194,8 @@ class DeploymentPlan:
         serial_sync: A rank in several data-parallel groups syncs with one after the other, last layers first, and not
             with all at once.
         blocking_sends: A group waits until what it sends to another stage has arrived, instead of computing on.
+        rendezvous: What goes to another stage moves when both sides have come to it, and both wait until it has
+            arrived, the gradient of an exchange before the activations, as in DeepSpeed.
         tp_async: In backward passes, collectives of a device group run beside products that do not need them: the sum
             of gradients of a product's input beside the product for those of its weights.
         tp_overlap: Besides, a collective of a device group runs beside the product that it feeds or follows.
@@ -207,6 +209,7 @@ class DeploymentPlan:
     zero: int = 0
     serial_sync: bool = False
     blocking_sends: bool = False
+    rendezvous: bool = False
     tp_async: bool = False
     tp_overlap: bool = False
     predicted_ps: int | None = None

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xsim.errors import SpecError
-from xsim.spec.checks import at_least
+from xsim.spec.checks import at_least, at_most
 
 __all__ = ["ModelSpec"]
 
 NORMS = ("layernorm", "rmsnorm")
+MOST_LAYERS = 1000  # as the deepest that was trained has (https://arxiv.org/abs/2203.00555)
+MOST_EXPERTS = 10_000  # those with most have 2,048 (https://arxiv.org/abs/2101.03961)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,7 @@ class ModelSpec:
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "heads", "kv_heads", "ffn", "seq_len"):
             at_least(self, name, 1)
+        at_most(self, "layers", MOST_LAYERS)
         at_least(self, "vocab", 0)
         for name in ("learned_positions", "tied"):
             if getattr(self, name) and not self.vocab:
@@ -72,6 +75,7 @@ class ModelSpec:
     def _check_experts(self) -> None:
         for name in ("experts", "experts_per_token", "expert_ffn", "shared_ffn"):
             at_least(self, name, 0)
+        at_most(self, "experts", MOST_EXPERTS)
         if self.experts and not 1 <= self.experts_per_token <= self.experts:
             problem = f"a token goes to 1 to {self.experts} of its experts"
             raise SpecError("experts_per_token", self.experts_per_token, problem, "write such as 2")

@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import Literal
 
 from xsim.errors import SpecError
-from xsim.spec.checks import at_least, not_negative, plausible
+from xsim.spec.checks import at_least, at_most, not_negative, plausible
 from xsim.spec.cluster import ClusterSpec
-from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Stage, with_ends
+from xsim.spec.deployment import MOST_ACTIONS, DeploymentPlan, DeviceGroup, Stage, with_ends
 from xsim.spec.model import ModelSpec
 from xsim.spec.shares import share_cuts
 from xsim.units import PS_PER_S
@@ -31,7 +31,7 @@ class Scenario:
     """What to simulate.
 
     Attributes:
-        batch: Samples per iteration, over all replicas.
+        batch: Samples per iteration, over all replicas; no more than passes are simulated.
         deployment: Absent if a planner is to find it.
         precision: Dtype of weights, activations and gradients; the optimizer keeps fp32 copies.
         attention: The kernels between the projections of attention: ``flash`` is one fused kernel, ``unfused`` computes
@@ -73,6 +73,7 @@ class Scenario:
 
     def __post_init__(self) -> None:
         at_least(self, "batch", 1)
+        at_most(self, "batch", MOST_ACTIONS)
         not_negative(self, "launch_ps")
         plausible(self, "launch_ps", 0, PS_PER_S, "0 s and 1 s")
         not_negative(self, "framework_bytes")

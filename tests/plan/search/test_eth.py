@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 from typing import Any
@@ -246,7 +247,16 @@ def test_what_is_missing_is_said(planner: Eth | Typesplit) -> None:
     ("options", "message"),
     [
         ({"budget": 0}, "budget = 0: it must be 1 or more"),
-        ({"alpha": -1.0}, "alpha = -1.0: it must not be negative"),
+        ({"alpha": -1.0}, "alpha = -1.0: a factor is 0 or more and finite; write 0 for the deterministic bound alone"),
+        (
+            {"alpha": math.inf},
+            "alpha = inf: a factor is 0 or more and finite; write 0 for the deterministic bound alone",
+        ),
+        (
+            {"dynamic": "knapsack", "orders": 0},
+            "orders = 0: dynamic: knapsack looks at no rows of devices; leave it out",
+        ),
+        ({"evaluations": 10**12}, "evaluations = 1000000000000: it must be 10000000 or less; write 10000000 or less"),
         ({"dynamic": "fast"}, "dynamic = 'fast': it is unknown; choose one of none, orders, knapsack"),
     ],
 )

@@ -48,6 +48,7 @@ def _pipeline_json(pipeline: Pipeline, layers: int, *, ends: bool) -> dict[str, 
                 "replicas": [_copies_json(copies) for copies in stage.copies],
                 **({"recompute": dict(stage.recompute)} if stage.recompute else {}),
                 **({"sequence_parallel": True} if stage.sequence_parallel else {}),
+                **({"ep": stage.ep} if stage.ep > 1 else {}),
             }
         )
     return {
@@ -60,6 +61,8 @@ def _pipeline_json(pipeline: Pipeline, layers: int, *, ends: bool) -> dict[str, 
 
 def _copies_json(copies: Copies) -> dict[str, object]:
     found: dict[str, object] = {"type": copies.device, "tp": copies.tp, "count": copies.count}
+    if copies.cp > 1:
+        found["cp"] = copies.cp
     if copies.samples:
         found["samples"] = copies.samples
     if copies.state_shares:

@@ -1,8 +1,8 @@
 """Plans as JSON, between tools: pipelines of stages of copies, each in kinds of devices and how many.
 
 ``{model, layers, seq, gbs, name, source, predicted_s, zero, pipelines: [{count, mbs, micro_batches, stages: [...]}]}``,
-of which a stage is ``{layers: [from, to], replicas: [{type, tp, count, samples, ranks, state_shares}], recompute:
-{operator: layers}, sequence_parallel}``.
+of which a stage is ``{layers: [from, to], replicas: [{type, tp, cp, count, samples, ranks, state_shares}], recompute:
+{operator: layers}, sequence_parallel, ep}``.
 Layers are counted from 0 and half-open; ``layers`` says of how many, so that it shows whether embedding and head are
 among them. ``mbs`` of a pipeline is its whole micro-batch, that of the plan what each copy takes.
 """
@@ -34,8 +34,15 @@ from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
 __all__ = ["read_plan"]
 
 _PIPELINE = ("count", "mbs", "lbs", "micro_batches", "n_microbatches", "stages")
-_STAGE = ("layers", "replicas", "recompute", "sequence_parallel", "type", "tp", "dp", "devices", "ranks", "dg")
-_REPLICA = ("type", "tp", "count", "samples", "ranks", "state_shares")
+_STAGE = (
+    "layers",
+    "replicas",
+    "recompute",
+    "sequence_parallel",
+    "ep",
+    *("type", "tp", "cp", "dp", "devices", "ranks", "dg"),
+)
+_REPLICA = ("type", "tp", "cp", "count", "samples", "ranks", "state_shares")
 LONGEST_LIST = 20  # names in a message
 
 
@@ -217,12 +224,12 @@ def _check_told(told: int, batch: int, notes: list[str]) -> None:
 def _stage(node: Node, part: range, target: Target, path: str, notes: list[str]) -> SketchStage:
     listed = node.get("replicas")
     if listed is None:
-        tp = whole(node.get("tp", 1), f"{path}.tp")
-        dp = whole(node.get("dp", 1), f"{path}.dp")
-        if whole(node.get("devices", tp * dp), f"{path}.devices") != tp * dp:
-            raise SpecError(f"{path}.devices", node["devices"], f"tp {tp} x dp {dp} are not as many", "correct it")
+        tp, cp, dp = (whole(node.get(key, 1), f"{path}.{key}") for key in ("tp", "cp", "dp"))
+        if whole(node.get("devices", tp * cp * dp), f"{path}.devices") != tp * cp * dp:
+            problem = f"{f'tp {tp} x cp {cp}' if cp > 1 else f'tp {tp}'} x dp {dp} are not as many"
+            raise SpecError(f"{path}.devices", node["devices"], problem, "correct it")
         ranks = {"ranks": node["ranks"]} if "ranks" in node else {}
-        listed = [{"type": node.get("type"), "tp": tp, "count": dp, **ranks}]
+        listed = [{"type": node.get("type"), "tp": tp, "cp": cp, "count": dp, **ranks}]
     if not isinstance(listed, list) or not listed:
         raise SpecError(f"{path}.replicas", listed, "it lists no copies", HINT)
     copies = tuple(
@@ -234,17 +241,16 @@ def _stage(node: Node, part: range, target: Target, path: str, notes: list[str])
     cut = node.get("sequence_parallel", False)
     if not isinstance(cut, bool):
         raise SpecError(f"{path}.sequence_parallel", cut, "it is neither", "write true or false")
-    return SketchStage(part, copies, again, cut)
+    return SketchStage(part, copies, again, cut, whole(node.get("ep", 1), f"{path}.ep"))
 
 
 def _copies(node: Node, target: Target, path: str) -> Copies:
-    tp = whole(node.get("tp", 1), f"{path}.tp")
-    count = whole(node.get("count", 1), f"{path}.count")
+    tp, cp, count = (whole(node.get(key, 1), f"{path}.{key}") for key in ("tp", "cp", "count"))
     ranks = node.get("ranks") or []
     if not isinstance(ranks, list):
         raise SpecError(f"{path}.ranks", ranks, "it is no list", HINT)
     flat = [whole(r, f"{path}.ranks", 0) for each in ranks for r in (each if isinstance(each, list) else [each])]
-    own = tuple(tuple(flat[start : start + tp]) for start in range(0, len(flat), tp))
+    own = tuple(tuple(flat[start : start + tp * cp]) for start in range(0, len(flat), tp * cp))
     samples = whole(node.get("samples", 0), f"{path}.samples", 0)
     kind = kind_of(target, node.get("type"), f"{path}.type")
-    return Copies(kind, tp, count, samples, own, shares_of(node.get("state_shares"), f"{path}.state_shares"))
+    return Copies(kind, tp, count, samples, own, shares_of(node.get("state_shares"), f"{path}.state_shares"), cp)

@@ -1,7 +1,8 @@
 """Arguments of Megatron-LM (megatron/training/arguments.py of https://github.com/NVIDIA/Megatron-LM), both ways.
 
-Ranks that cut a layer are neighbours, then come data-parallel ones, and stages are farthest apart; every data-parallel
-rank is a pipeline of its own. All ranks of the cluster are used, or ``--world-size`` of them.
+Ranks that cut a layer are neighbours, then come contexts, then data-parallel ones, and stages are farthest apart; every
+data-parallel rank is a pipeline of its own, or those that share out experts are one. All ranks of the cluster are used,
+or ``--world-size`` of them.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _MODULES = {  # of --recompute-modules, for a layer without experts
 _NEEDED = ("tensor-model-parallel-size", "pipeline-model-parallel-size")
 _VALUED = (
     *_NEEDED,
+    *("context-parallel-size", "expert-model-parallel-size"),
     *("world-size", "micro-batch-size", "global-batch-size", "num-layers", "decoder-first-pipeline-num-layers"),
     *("decoder-last-pipeline-num-layers", "recompute-granularity", "recompute-modules", "recompute-method"),
     "recompute-num-layers",
@@ -48,8 +50,6 @@ _VALUED = (
 _FLAGS = ("sequence-parallel", "use-distributed-optimizer", "recompute-activations")
 MOST_NAMED = 8  # of the options that are ignored
 _REFUSED = {
-    "context-parallel-size": "context parallelism cannot be imported",
-    "expert-model-parallel-size": "expert parallelism cannot be imported",
     "num-layers-per-virtual-pipeline-stage": "virtual stages cannot be said in kinds and counts of devices",
     "num-virtual-stages-per-pipeline-rank": "virtual stages cannot be said in kinds and counts of devices",
     "pipeline-model-parallel-layout": "layers in a layout of their own are not read",
@@ -67,13 +67,18 @@ def megatron_plan(text: str, target: Target, path: str) -> Imported:
         if words.get(key, ("1",)) not in (("1",), ()):
             raise SpecError(f"{path}.{key}", " ".join(words[key]), problem, "choose a plan without it")
     notes = _checked(words, path)
-    tp, pp = (_number(words, f"{name}-model-parallel-size", 1, path) for name in ("tensor", "pipeline"))
+    tp, pp, ep = (_number(words, f"{name}-model-parallel-size", 1, path) for name in ("tensor", "pipeline", "expert"))
+    cp = _number(words, "context-parallel-size", 1, path)
     ranks = _number(words, "world-size", target.scenario.cluster.ranks, path)
     check_ranks(ranks, target, f"{path}.world-size")
-    dp, rest = divmod(ranks, tp * pp)
+    dp, rest = divmod(ranks, tp * cp * pp)
     if rest or not dp:
-        problem = f"tensor {tp} x pipeline {pp} does not divide {ranks} ranks"
+        contexts = f" x context {cp}" if cp > 1 else ""
+        problem = f"tensor {tp}{contexts} x pipeline {pp} does not divide {ranks} ranks"
         raise SpecError(f"{path}.tensor-model-parallel-size", tp, problem, "choose the cluster that it is for")
+    if dp % ep:
+        problem = f"it does not divide the {dp} data-parallel ranks"
+        raise SpecError(f"{path}.expert-model-parallel-size", ep, problem, "choose the cluster that it is for")
     layers = _layers(words, pp, target, path, notes)
     again = [_recomputed(words, part, target, path, notes) for part in layers]
     micro_batch = _number(words, "micro-batch-size", target.micro_batch, path)
@@ -81,13 +86,14 @@ def megatron_plan(text: str, target: Target, path: str) -> Imported:
     count = rounds(batch_of(target, said, path), micro_batch * dp, notes, "rounds")
     cut = "sequence-parallel" in words
     pipelines = []
-    for replica in range(dp):
-        firsts = [(stage * dp + replica) * tp for stage in range(pp)]
+    size = tp * cp
+    for replica in range(0, dp, ep):
+        firsts = [(stage * dp + replica) * size for stage in range(pp)]
         stages = tuple(
-            SketchStage(part, copies_on(range(first, first + tp), tp, target, path), own, cut)
+            SketchStage(part, copies_on(range(first, first + ep * size), tp, target, path, cp), own, cut, ep)
             for part, first, own in zip(layers, firsts, again, strict=True)
         )
-        pipelines.append(Pipeline(stages, micro_batch, count))
+        pipelines.append(Pipeline(stages, ep * micro_batch, count))
     zero = 1 if "use-distributed-optimizer" in words else 0
     return imported(Sketch(tuple(pipelines), "megatron", "Megatron-LM", zero=zero), target, notes)
 
@@ -166,7 +172,10 @@ def megatron_words(sketch: Sketch, scenario: Scenario) -> tuple[str, ...]:
     """
     first = sketch.pipelines[0]
     stages = first.stages
-    tps = {copies.tp for pipeline in sketch.pipelines for stage in pipeline.stages for copies in stage.copies}
+    every = [stage for pipeline in sketch.pipelines for stage in pipeline.stages]
+    tps = {copies.tp for stage in every for copies in stage.copies}
+    cps = {copies.cp for stage in every for copies in stage.copies}
+    eps = {stage.ep for stage in every}
     shapes = {
         (
             tuple(stage.layers for stage in pipeline.stages),
@@ -175,19 +184,24 @@ def megatron_words(sketch: Sketch, scenario: Scenario) -> tuple[str, ...]:
         )
         for pipeline in sketch.pipelines
     }
-    widths = {stage.width for pipeline in sketch.pipelines for stage in pipeline.stages}
+    widths = {stage.width for stage in every}
     each = {
         own for pipeline in sketch.pipelines for stage in pipeline.stages for own in stage.samples(pipeline.micro_batch)
     }
-    unlike = (("TP degrees", tps), ("pipelines", shapes), ("numbers of copies", widths), ("samples of copies", each))
+    unlike = (
+        *(("TP degrees", tps), ("CP degrees", cps), ("EP degrees", eps)),
+        *(("pipelines", shapes), ("numbers of copies", widths), ("samples of copies", each)),
+    )
     for what, found in unlike:
         if len(found) > 1:
             _cannot(f"it has unlike {what}")
-    tp = tps.pop()
-    _check_order(sketch, tp, scenario)
+    tp, cp, ep = tps.pop(), cps.pop(), eps.pop()
+    _check_order(sketch, tp * cp, scenario)
     words = [
         *("--tensor-model-parallel-size", str(tp)),
         *("--pipeline-model-parallel-size", str(len(stages))),
+        *(("--context-parallel-size", str(cp)) if cp > 1 else ()),
+        *(("--expert-model-parallel-size", str(ep)) if ep > 1 else ()),
         *("--num-layers", str(scenario.model.layers)),
         *_counts([len(range(max(s.layers.start, 1), min(s.layers.stop, scenario.model.layers + 1))) for s in stages]),
         *("--micro-batch-size", str(each.pop())),
@@ -200,13 +214,13 @@ def megatron_words(sketch: Sketch, scenario: Scenario) -> tuple[str, ...]:
     return (*words, "--use-distributed-optimizer") if sketch.zero else tuple(words)
 
 
-def _check_order(sketch: Sketch, tp: int, scenario: Scenario) -> None:
+def _check_order(sketch: Sketch, size: int, scenario: Scenario) -> None:
     """Refuse a plan whose stages would get other devices than it says, as ranks are numbered there."""
     devices = rank_kinds(scenario.cluster)
     pp = len(sketch.pipelines[0].stages)
     dp = sum(pipeline.count * pipeline.stages[0].width for pipeline in sketch.pipelines)
-    there = [Counter(devices[(stage * dp + r) * tp] for r in range(dp)) for stage in range(pp)]
-    ends = [devices[at * tp] == devices[(at + 1) * tp - 1] for at in range(pp * dp)]
+    there = [Counter(devices[(stage * dp + r) * size] for r in range(dp)) for stage in range(pp)]
+    ends = [devices[at * size] == devices[(at + 1) * size - 1] for at in range(pp * dp)]
     here: list[Counter[str]] = [Counter() for _ in range(pp)]
     for pipeline in sketch.pipelines:
         for stage, own in zip(pipeline.stages, here, strict=True):

@@ -239,20 +239,20 @@ def rounds(batch: int, each: int, notes: list[str], what: str = "micro-batches")
     return count
 
 
-def copies_on(ranks: Sequence[int], tp: int, target: Target, path: str) -> tuple[Copies, ...]:
-    """Copies that are cut over ``tp`` ranks each, in their order.
+def copies_on(ranks: Sequence[int], tp: int, target: Target, path: str, cp: int = 1) -> tuple[Copies, ...]:
+    """Copies that are cut over ``tp`` ranks each, or over so many of each of ``cp`` contexts, in their order.
 
     Raises:
         SpecError: A rank is not in the cluster, one copy has unlike devices, or they do not divide.
     """
     devices = rank_kinds(target.scenario.cluster)
-    if tp < 1 or len(ranks) % tp:
+    if tp < 1 or len(ranks) % (tp * cp):
         raise SpecError(path, tp, f"{len(ranks)} devices are not cut {tp} ways", "choose a divisor")
     if len(ranks) > len(devices):
         raise _other_cluster(path, len(ranks), target)
     found = []
-    for start in range(0, len(ranks), tp):
-        own = tuple(ranks[start : start + tp])
+    for start in range(0, len(ranks), tp * cp):
+        own = tuple(ranks[start : start + tp * cp])
         stray = [rank for rank in own if not 0 <= rank < len(devices)]
         if stray:
             raise _other_cluster(path, stray[0], target)
@@ -260,7 +260,7 @@ def copies_on(ranks: Sequence[int], tp: int, target: Target, path: str) -> tuple
         if len(kinds) > 1:
             problem = f"a copy would be cut over {' and '.join(kinds)}"
             raise SpecError(path, list(own), problem, "choose the cluster that was planned for")
-        found.append(Copies(kinds[0], tp, ranks=(own,)))
+        found.append(Copies(kinds[0], tp, ranks=(own,), cp=cp))
     return tuple(found)
 
 

@@ -127,6 +127,7 @@ def _offers(name: str, graph: TransferGraph, modes: Sequence[Mode], site: Site) 
     for mode, costs in zip(modes, row_costs(graph, site, modes), strict=True):
         base_ps = max(costs.base_ps.values())
         least_ps, most_ps = forecast.bounds_ps(costs.delay_ps, costs.wire_ppm)
+        least_ps = least_ps if forecast.alike else most_ps  # what the wires would tell, no tuner sees
         yield _Offer(f"{name}, {_PROTOCOL_OF.get(mode, mode)}", graph, costs, base_ps + least_ps, base_ps + most_ps)
 
 

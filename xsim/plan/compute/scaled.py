@@ -1,4 +1,4 @@
-"""Times of one device carried to others by the ratios of their rooflines."""
+"""Times of one device carried to others, by the ratios of their rooflines or by those of what both were measured at."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from xsim.plan.compute.profile import Profile
 from xsim.plan.compute.roofline import Roofline
 from xsim.plan.contracts import Pass
 from xsim.plan.operator import Place, ShardedOperator
+from xsim.plan.profile import PARTS, parse_table
 from xsim.spec.cluster import DeviceSpec
 from xsim.spec.codec import from_plain
 
@@ -27,28 +28,37 @@ class Scaled:
 
     As in HeteroSim: what computes goes by FLOP/s, what moves bytes by bandwidth. The roofline of the target is that of
     its peaks with the efficiency of ``device``; its own curve counts for nothing but the number of its processors.
+    Where layers of another model were measured on both devices, a profile's times go by the ratio of those instead.
 
     Attributes:
         device: Of the device library; what was measured on it.
         path: Of a table of its times, as of ``profile``; without one its efficiency curve gives them.
         text: What the table holds.
         collectives: As of ``profile``.
+        ratios: Of a table of another model's times, on ``device`` and on others.
+        ratios_text: What that holds.
     """
 
     device: str = "a100_80"
     path: str = ""
     text: str = ""
     collectives: str = "apart"
+    ratios: str = ""
+    ratios_text: str = ""
 
     def __post_init__(self) -> None:
         self._source()
         self._profile()
+        if self.ratios_text:
+            parse_table(self.ratios_text)
 
     def time_ps(self, device: DeviceSpec, operator: ShardedOperator, pass_: Pass) -> int:
         source = self._source()
         found = self._profile().time_ps(source, operator, pass_) if self.text else None
         if device.name == source.name:
             return Roofline().time_ps(source, operator, pass_) if found is None else found
+        if found is not None and (ratio := self._ratio(device, operator, pass_)):
+            return int(found * ratio + 0.5)
         there = replace(device, efficiency=carried(source, device, operator.dtype))
         carried_ps = Roofline().time_ps(there, operator, pass_)
         if found is None or not carried_ps:
@@ -61,6 +71,9 @@ class Scaled:
         found = self._profile().doubt(source, operator, pass_) if self.text else ""
         if device.name == source.name:
             return found
+        if self.text and self._ratio(device, operator, pass_):
+            told = f"carried from {source.name} by the times of another model"
+            return f"{told}; there {found}" if found else told
         error = COMPUTING_ERROR if operator.bound in {"matmul", "attention"} else MOVING_ERROR
         told = f"carried from {source.name}, {error:.0%} off on average"
         return f"{told}; there {found}" if found else told
@@ -68,6 +81,21 @@ class Scaled:
     def holds(self, device: DeviceSpec, place: Place) -> bool:
         """Whether collectives are in the times of these layers, and carried with them."""
         return self._profile().holds(self._source(), place)
+
+    def _ratio(self, device: DeviceSpec, operator: ShardedOperator, pass_: Pass) -> float | None:
+        """What the layers that ``operator`` is in take on ``device``, over what they take on the source."""
+        place = operator.place
+        if not self.ratios_text or place is None:
+            return None
+        table = parse_table(self.ratios_text)
+        for name in (name for name, parts in PARTS.items() if pass_ in parts):
+            each = [
+                [table.read(one, layer, name, place) for layer in place.layers] for one in (device.name, self.device)
+            ]
+            own, others = ([reading.time_ps for reading in readings if reading] for readings in each)
+            if len(own) == len(others) == len(place.layers):
+                return sum(own) / sum(others)
+        return None
 
     def _source(self) -> DeviceSpec:
         return _of_library(self.device)

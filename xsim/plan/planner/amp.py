@@ -16,12 +16,12 @@ from xsim.plan.search.cuts import StageTimes, least_maximum_cuts, stage_times
 from xsim.plan.search.emit import best_placed
 from xsim.plan.search.grids import Grid, cut_into, grids
 from xsim.plan.search.stage_runs import StageRuns
+from xsim.plan.search.sync import ring_ps, ring_rate
 from xsim.plan.search.tables import tables
 from xsim.plan.sketch import Pipeline, Sketch
 from xsim.spec.checks import at_least
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
-from xsim.units import PS_PER_S
 
 __all__ = ["Amp"]
 
@@ -101,8 +101,7 @@ def _ring_ps(scenario: Scenario, fabric: Fabric, grid: Grid, cuts: Sequence[int]
     for s, (start, stop) in enumerate(pairwise(cuts)):
         held = set(range(start + 1, stop + 1)) | ({0} if s == 0 else set())
         held |= {scenario.model.layers + 1} if s == grid.pp - 1 else set()
-        size = scenario.model.held_parameters(held) * scenario.gradient_dtype_bytes / grid.tp
-        ring = [group[0] for group in grid.groups(s)]
-        rate = min(fabric.path_bandwidth_bytes_per_s(a, b) for a, b in zip(ring, (*ring[1:], ring[0]), strict=True))
-        slowest_ps = max(slowest_ps, round(2 * (grid.dp - 1) / grid.dp * size / rate * PS_PER_S))
+        size = scenario.model.held_parameters(held) * scenario.gradient_dtype_bytes
+        rate = ring_rate(fabric, [group[0] for group in grid.groups(s)])
+        slowest_ps = max(slowest_ps, ring_ps(size, grid.dp, grid.tp, rate, latency_ps=0))
     return slowest_ps

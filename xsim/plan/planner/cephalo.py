@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
@@ -12,11 +11,11 @@ from xsim.plan.load import Load, rank_memory
 from xsim.plan.memory import deployment_memory
 from xsim.plan.search.grids import divisors
 from xsim.plan.search.shortage import Shortage, nothing_fits
+from xsim.plan.search.sync import ring_ps, ring_rate
 from xsim.plan.search.tables import ModelTables, tables
 from xsim.spec.cluster import rank_devices, rank_kinds
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Recompute, Replica, Stage
 from xsim.spec.scenario import Scenario, check_deployment
-from xsim.units import PS_PER_S
 
 __all__ = ["Cephalo"]
 
@@ -50,7 +49,11 @@ class Cephalo:
             problem = f"it does not divide the batch of {scenario.batch}"
             raise SpecError("planner.steps", self.steps, problem, "choose a divisor, or 0")
         counts = (self.steps,) if self.steps else divisors(scenario.batch)
-        for deployment in filter(None, (search.deployment(count, shortage) for count in counts)):
+        for number, count in enumerate(counts):
+            site.progress(number, len(counts), "numbers of steps")
+            deployment = search.deployment(count, shortage)
+            if deployment is None:
+                continue
             verdict = deployment_memory(scenario, deployment, site.schedule.order)
             if verdict.fits:
                 return deployment
@@ -100,10 +103,9 @@ class _Samples:
         """Weights gathered twice and gradients scattered once, in rings at the rate of the slowest link on them."""
         if len(ranks) == 1:
             return 0
-        fabric, own = self.site.fabric, self.scenario
-        rate = min(fabric.path_bandwidth_bytes_per_s(a, b) for a, b in pairwise((*ranks, ranks[0])))
-        moved = own.model.parameters * (2 * own.dtype_bytes + own.gradient_dtype_bytes)
-        return round(moved * (len(ranks) - 1) / len(ranks) / rate * PS_PER_S)
+        own = self.scenario
+        halves = own.model.parameters * (2 * own.dtype_bytes + own.gradient_dtype_bytes)
+        return ring_ps(halves / 2, len(ranks), 1, ring_rate(self.site.fabric, ranks), latency_ps=0)
 
     def _shared(self, total: int, shortage: Shortage) -> list[int] | None:
         """Samples of each rank that sum to ``total``, with the least time of the slowest, by bisection of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ from xsim.plan.search.grouping_search import GroupingSearch, Searched, Shortcuts
 from xsim.plan.search.groupings import drawn_grouping
 from xsim.plan.search.tables import tables
 from xsim.plan.sketch import Sketch, place
-from xsim.spec.checks import at_least, not_negative
+from xsim.spec.checks import MOST_TRIES, at_least, at_most, usual
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
@@ -84,7 +85,14 @@ class Eth:
             at_least(self, name, 0)
         for name in ("budget", "stage_limit"):
             at_least(self, name, 1)
-        not_negative(self, "alpha")
+        for name in ("budget", "stage_limit", "evaluations", "orders", "drawn"):
+            at_most(self, name, MOST_TRIES)
+        if not 0 <= self.alpha < math.inf:
+            fix = "write 0 for the deterministic bound alone, or a number such as 1.5"
+            raise SpecError("alpha", self.alpha, "a factor is 0 or more and finite", fix)
+        if self.dynamic != "orders" and self.orders != usual(self, "orders"):
+            problem = f"dynamic: {self.dynamic} looks at no rows of devices"
+            raise SpecError("orders", self.orders, problem, "leave it out, or write dynamic: orders")
         if self.dynamic not in DYNAMIC:
             raise SpecError("dynamic", self.dynamic, "it is unknown", f"choose one of {', '.join(DYNAMIC)}")
 

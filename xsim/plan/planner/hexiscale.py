@@ -10,16 +10,18 @@ from itertools import pairwise, permutations
 import numpy as np
 import numpy.typing as npt
 
+from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.search.contracts import Seat
 from xsim.plan.search.emit import best_placed
 from xsim.plan.search.graph_parts import equal_parts
+from xsim.plan.search.grids import check_divides
 from xsim.plan.search.price import price
 from xsim.plan.search.shares import largest_remainder
 from xsim.plan.search.stage_runs import StageRuns
 from xsim.plan.search.tables import tables
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
-from xsim.spec.checks import at_least
+from xsim.spec.checks import MOST_TRIES, at_least, at_most
 from xsim.spec.cluster import rank_devices, rank_hosts, rank_kinds
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
@@ -42,8 +44,8 @@ class Hexiscale:
     next try. The fastest of all by the closed form of an iteration wins.
 
     Attributes:
-        pipelines: How many the walk starts with; 0: one per host.
-        micro_batch: Samples of one micro-batch; 0: the best of 1, 2, 4 and 8.
+        pipelines: How many the walk starts with, a divisor of the batch; 0: about one per host.
+        micro_batch: Samples of one micro-batch, a divisor too; 0: the best of 1, 2, 4 and 8.
         largest_tp: The largest tensor group; 0: all devices of a kind in a host.
         evaluations: How many cuts are tried.
         seed: Of all that is drawn.
@@ -59,6 +61,7 @@ class Hexiscale:
         for name in ("pipelines", "micro_batch", "largest_tp"):
             at_least(self, name, 0)
         at_least(self, "evaluations", 1)
+        at_most(self, "evaluations", MOST_TRIES)
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
         runs = StageRuns(tables(scenario, site))
@@ -66,9 +69,16 @@ class Hexiscale:
         return best_placed(found, "hexiscale", scenario, site, runs.shortage)
 
     def _plans(self, scenario: Scenario, site: PlannerSite, runs: StageRuns) -> Iterator[tuple[int, Sketch]]:
+        allowed = [n for n in range(1, scenario.cluster.ranks + 1) if scenario.batch % n == 0]
+        if self.pipelines and self.pipelines not in allowed:
+            problem = (
+                f"so many pipelines on {scenario.cluster.ranks} devices do not get equal parts of {scenario.batch}"
+            )
+            fix = f"choose one of {', '.join(map(str, allowed))}, or 0"
+            raise SpecError("planner.pipelines", self.pipelines, problem, fix)
+        check_divides(self.micro_batch, scenario.batch)
         rng, weights = random.Random(self.seed), _weights(site, scenario.cluster.ranks)
         samples = (self.micro_batch,) if self.micro_batch else (1, 2, 4, 8)
-        allowed = [n for n in range(1, scenario.cluster.ranks + 1) if scenario.batch % n == 0]
         hosts = len(set(rank_hosts(scenario.cluster)))
         at = _nearest(allowed, self.pipelines or hosts)
         known = set[tuple[tuple[tuple[int, ...], ...], ...]]()

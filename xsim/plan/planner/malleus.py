@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise, permutations, product
 
+from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.search.contracts import Seat
 from xsim.plan.search.deals import deals
 from xsim.plan.search.emit import best_placed
-from xsim.plan.search.grids import divisors, powers_of_two
+from xsim.plan.search.grids import check_divides, divisors, powers_of_two
 from xsim.plan.search.price import price
 from xsim.plan.search.shares import least_maximum
 from xsim.plan.search.stage_runs import StageRuns
 from xsim.plan.search.tables import tables
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
-from xsim.spec.checks import at_least
+from xsim.spec.checks import MOST_TRIES, at_least, at_most
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
@@ -52,6 +53,7 @@ class Malleus:
         for name in ("tp", "dp", "micro_batch"):
             at_least(self, name, 0)
         at_least(self, "evaluations", 1)
+        at_most(self, "evaluations", MOST_TRIES)
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
         runs = StageRuns(tables(scenario, site))
@@ -60,6 +62,11 @@ class Malleus:
     def _plans(self, scenario: Scenario, site: PlannerSite, runs: StageRuns) -> Iterator[tuple[int, Sketch]]:
         kinds = runs.tables.kinds
         largest = min(max(kind.per_host for kind in kinds), scenario.model.heads)
+        if self.tp > largest:
+            problem = f"no tensor group of this model on this cluster has more than {largest} devices"
+            raise SpecError("planner.tp", self.tp, problem, f"write {largest} or less, or 0")
+        check_divides(self.micro_batch, scenario.batch)
+        self._check_pipelines(scenario, sum(own // max(self.tp, 1) for kind in kinds for own in kind.hosts))
         degrees = (self.tp,) if self.tp else powers_of_two(largest)
         sizes = (self.micro_batch,) if self.micro_batch else (1, 2, 4, 8)
         for number, (tp, micro_batch) in enumerate(product(degrees, sizes)):
@@ -72,6 +79,13 @@ class Malleus:
                     found = dealing.best(scenario.batch // micro_batch, dp) if dp <= most else None
                     if found:
                         yield price(found, runs.tables).iteration_ps, found
+
+    def _check_pipelines(self, scenario: Scenario, groups: int) -> None:
+        """Refuse more pipelines than there are tensor groups, or micro-batches."""
+        most = min(groups, scenario.batch // max(self.micro_batch, 1))
+        if self.dp > most:
+            problem = f"{groups} tensor groups and a batch of {scenario.batch} make no more than {most} pipelines"
+            raise SpecError("planner.dp", self.dp, problem, f"write {most} or less, or 0")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,7 @@ from xsim.plan.search.metis_published import as_published
 from xsim.plan.search.stage_runs import StageRuns
 from xsim.plan.search.tables import tables
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage, place
-from xsim.spec.checks import at_least
+from xsim.spec.checks import MOST_TRIES, at_least, at_most
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
@@ -61,6 +61,7 @@ class Metis:
         at_least(self, "largest_tp", 0)
         at_least(self, "evaluations", 1)
         at_least(self, "largest_micro_batch", 1)
+        at_most(self, "evaluations", MOST_TRIES)
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
         priced = tables(scenario, site)

@@ -11,7 +11,7 @@ from xsim.plan.search.batches import Running, soonest
 from xsim.plan.search.price import price
 from xsim.plan.search.survivors import check_lost, levelled
 from xsim.plan.search.tables import tables
-from xsim.plan.sketch import pipeline_of, sketch_of
+from xsim.plan.sketch import check_uncut, pipeline_of, sketch_of
 from xsim.spec.deployment import DeploymentPlan, DeviceGroup, Replica, Stage
 from xsim.spec.scenario import Scenario, check_deployment
 
@@ -60,7 +60,8 @@ class Repair:
         asked = replace(scenario, cluster=levelled(scenario.cluster, [group.ranks for _, group in given.groups()]))
         for number, replica in enumerate(given.replicas):
             if self.how != "drop" or not self._hit(replica.stages):
-                pipeline_of(given, number, asked)  # refuses what has no price, by the paths of the deployment
+                check_uncut(given, number)  # what has no price is refused by the paths of the deployment
+                pipeline_of(given, number, asked)
         left = self._dropped(given) if self.how == "drop" else self._shrunk(given)
         groups = [group.ranks for _, group in left.groups()]
         return self._dealt(left, scenario, replace(scenario, cluster=levelled(scenario.cluster, groups)), site)

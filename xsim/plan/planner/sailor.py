@@ -38,7 +38,7 @@ class Sailor:
 
     Attributes:
         objective: ``time``: the shortest iteration; ``cost``: the cheapest, by the hourly prices of devices in use.
-        stages: The most stages tried; 0: as many as the model has layers.
+        stages: The most stages tried; 0: as many as there are layers or devices.
     """
 
     objective: str = "time"
@@ -56,7 +56,11 @@ class Sailor:
 
     def _plans(self, priced: Tables, shortage: Shortage, site: PlannerSite) -> Iterator[tuple[float, Sketch]]:
         devices, by_cost = sum(kind.count for kind in priced.kinds), self.objective == "cost"
-        most = min(self.stages or priced.layers, priced.layers, devices)
+        most = min(priced.layers, devices)
+        if self.stages > most:
+            problem = f"{priced.layers} layers on {devices} devices make no more than {most} stages"
+            raise SpecError("planner.stages", self.stages, problem, f"write {most} or less, or 0")
+        most = self.stages or most
         samples = sorted({s for kind in priced.kinds for s in priced.micro_batches(kind.name, 1)})
         fastest_ps: float = math.inf
         for count in range(1, most + 1):

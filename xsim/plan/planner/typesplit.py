@@ -11,7 +11,7 @@ from xsim.plan.search.eth_problem import EthProblem, Search, eth_problem, units_
 from xsim.plan.search.groupings import Composition
 from xsim.plan.search.tables import tables
 from xsim.plan.sketch import place
-from xsim.spec.checks import at_least
+from xsim.spec.checks import MOST_TRIES, at_least, at_most
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
@@ -47,6 +47,7 @@ class Typesplit:
             at_least(self, name, 0)
         for name in ("budget", "stage_limit"):
             at_least(self, name, 1)
+            at_most(self, name, MOST_TRIES)
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
         known = tables(scenario, site, sequence_parallel=self.sequence_parallel)

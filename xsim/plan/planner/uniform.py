@@ -50,7 +50,7 @@ class Uniform:
         bucket: Largest gradient bucket, such as ``100 MB``; empty: one per data-parallel group.
         search: Take the ``tp``, ``pp`` and ``micro_batch`` that fit and have the shortest iteration by its closed form;
             none of the three is given then.
-        zero, serial_sync, blocking_sends, tp_async, tp_overlap: Of the deployment, as they are.
+        zero, serial_sync, blocking_sends, rendezvous, tp_async, tp_overlap: Of the deployment, as they are.
     """
 
     tp: int = 0
@@ -66,6 +66,7 @@ class Uniform:
     zero: int = 0
     serial_sync: bool = False
     blocking_sends: bool = False
+    rendezvous: bool = False
     tp_async: bool = False
     tp_overlap: bool = False
 
@@ -104,6 +105,7 @@ class Uniform:
             zero=self.zero,
             serial_sync=self.serial_sync,
             blocking_sends=self.blocking_sends,
+            rendezvous=self.rendezvous,
             tp_async=self.tp_async,
             tp_overlap=self.tp_overlap,
         )

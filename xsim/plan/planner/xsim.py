@@ -18,8 +18,8 @@ from xsim.plan.search.survivors import check_lost
 from xsim.plan.search.tables import tables
 from xsim.plan.search.trials import Trials
 from xsim.plan.search.worth import Objective
-from xsim.plan.sketch import sketch_of
-from xsim.spec.checks import at_least
+from xsim.plan.sketch import check_uncut, sketch_of
+from xsim.spec.checks import MOST_TRIES, at_least, at_most
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
@@ -76,6 +76,11 @@ class Xsim:
     def __post_init__(self) -> None:
         for name in ("point", "top", "proof", "budget"):
             at_least(self, name, 0)
+        for name in ("proof", "budget"):
+            at_most(self, name, MOST_TRIES)
+        if self.point and self.objective != "pareto":
+            fix = "leave it out, or write objective: pareto"
+            raise SpecError("point", self.point, f"objective: {self.objective} has one best plan", fix)
         for name in ("stages", "width", "micro_batch"):
             at_least(self, name, 1)
         for name in ("width", "micro_batch"):
@@ -147,6 +152,8 @@ class Xsim:
         if gone:
             problem = f"the deployment uses rank {gone[0]}, which is lost"
             raise SpecError("planner.warm_start", True, problem, "write false, or choose planner=repair")
+        for number in range(len(given.replicas)):
+            check_uncut(given, number)
         sketch = sketch_of(given, scenario)
         if fits(sketch, hunt.tables):
             hunt.price(sketch)

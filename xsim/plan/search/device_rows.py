@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 
 from xsim.plan.search.contracts import Kind, Seat, Tables
+from xsim.plan.search.grids import powers_of_two
 from xsim.plan.search.shares import largest_remainder
 from xsim.plan.search.stage_runs import StageRuns
 from xsim.plan.search.stage_sizes import stage_sizes
@@ -53,7 +54,7 @@ class Tying:
         kinds = self.runs.tables.kinds
         most = min(max(self.runs.tables.tps(kinds[number].name)) for number, _ in mix)
         most = min(most, self.largest_tp or most)
-        return [tp for tp in (1 << p for p in range(most.bit_length())) if all(count % tp == 0 for _, count in mix)]
+        return [tp for tp in powers_of_two(most) if all(count % tp == 0 for _, count in mix)]
 
     def tied(self, mix: Mix, tp: int, samples: int) -> TiedStage | None:
         """Copies of ``tp`` devices each that share samples by speed; None if one would get too few or many."""

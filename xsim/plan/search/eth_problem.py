@@ -45,12 +45,17 @@ def units_of(kinds: Sequence[Kind], pipeline: int, stage: int) -> Units:
     stage's is no more than the smallest host has.
 
     Raises:
-        SpecError: A stage's unit does not divide a pipeline's.
+        SpecError: A pipeline's unit has more devices than any kind, or a stage's does not divide it.
     """
     total = sum(kind.count for kind in kinds)
     few = min(_power_up(total / FEW_UNITS), _power_down(min(kind.count for kind in kinds)))
     own = pipeline or max(few, _power_up(total / MOST_UNITS))
     part = stage or math.gcd(own, _power_down(min(min(kind.hosts) for kind in kinds)))
+    most = max(kind.count for kind in kinds)
+    if pipeline > most:
+        raise SpecError(
+            "planner.unit", pipeline, f"no kind has more than {most} devices", f"write {most} or less, or 0"
+        )
     if own % part:
         fix = f"choose one of {', '.join(str(n) for n in range(1, own + 1) if own % n == 0)}"
         raise SpecError("planner.stage_unit", part, f"it does not divide a pipeline's unit of {own} devices", fix)

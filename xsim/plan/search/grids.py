@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from xsim.errors import SpecError
 from xsim.plan.search.contracts import Seat
 from xsim.plan.sketch import Copies, SketchStage
 from xsim.spec.cluster import rank_hosts, rank_kinds
 from xsim.spec.scenario import Scenario
 
-__all__ = ["Grid", "GridStage", "cut_into", "divisors", "grids", "powers_of_two"]
+__all__ = ["Grid", "GridStage", "check_divides", "cut_into", "divisors", "grids", "powers_of_two"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,17 @@ def cut_into(stages: Sequence[GridStage], cuts: Sequence[int]) -> tuple[SketchSt
     return tuple(stage.sketched(layers) for stage, layers in zip(stages, spans, strict=True))
 
 
+def check_divides(micro_batch: int, batch: int) -> None:
+    """Refuse an option ``micro_batch``, unless it is 0, of which no number makes the batch.
+
+    Raises:
+        SpecError: It is no divisor.
+    """
+    if micro_batch and batch % micro_batch:
+        problem = f"it does not divide the batch of {batch}"
+        raise SpecError("planner.micro_batch", micro_batch, problem, "choose a divisor, or 0")
+
+
 def powers_of_two(most: int) -> list[int]:
     """1, 2, 4 ... up to ``most``."""
     return [1 << power for power in range(most.bit_length())]
@@ -107,4 +120,5 @@ def powers_of_two(most: int) -> list[int]:
 
 def divisors(number: int) -> list[int]:
     """Ascending."""
-    return [each for each in range(1, number + 1) if number % each == 0]
+    small = [each for each in range(1, math.isqrt(number) + 1) if number % each == 0]
+    return [*small, *(number // each for each in reversed(small) if each * each != number)]

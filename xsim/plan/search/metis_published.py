@@ -24,6 +24,7 @@ from xsim.errors import SpecError
 from xsim.plan.search.contracts import Seat
 from xsim.plan.search.device_rows import Mix, TiedStage, Tying, shapes
 from xsim.plan.search.grids import divisors
+from xsim.plan.search.sync import ring_ps
 from xsim.plan.search.tables import ModelTables
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
 from xsim.spec.cluster import rank_kinds, rank_slots
@@ -158,7 +159,7 @@ class _Published:
         for own, (a, b) in zip(stages, spans, strict=True):
             copies = sum(seat.width for seat in own.seats)
             size = sum(model.layer_parameters(layer) for layer in range(a, b)) * self.priced.scenario.dtype_bytes
-            syncs.append(2 * (copies - 1) / (copies * rate) * size / own.tp * PS_PER_S)
+            syncs.append(ring_ps(size, copies, own.tp, rate, latency_ps=0))
         updates = [
             max((self.priced.update_ps(seat.kind, seat.tp, range(a, b)) for seat in own.seats), default=0)
             if b > a

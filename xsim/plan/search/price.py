@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xsim.errors import SpecError
 from xsim.plan.kinds import Pipeline, Sketch, SketchStage, whole_layers
 from xsim.plan.search.contracts import Again, Seat, Tables
 from xsim.plan.search.footprint import Footprint
@@ -58,7 +59,14 @@ def _pipeline(pipeline: Pipeline, tables: Tables) -> tuple[int, int, int]:
 
 
 def seats(stage: SketchStage, micro_batch: int) -> tuple[Seat, ...]:
-    """Its copies, with what each takes of a micro-batch."""
+    """Its copies, with what each takes of a micro-batch.
+
+    Raises:
+        SpecError: It is cut over contexts or experts, which has no closed form.
+    """
+    for name, degree in (("ep", stage.ep), *(("cp", copies.cp) for copies in stage.copies)):
+        if degree > 1:
+            raise SpecError(name, degree, "stages cut over contexts or experts have no closed form", "write 1")
     samples = stage.samples(micro_batch)
     return tuple(Seat(c.device, c.tp, own, c.count) for c, own in zip(stage.copies, samples, strict=True))
 

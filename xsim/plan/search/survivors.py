@@ -17,7 +17,7 @@ __all__ = ["check_lost", "levelled", "place_without", "seatings", "without"]
 
 
 def check_lost(lost: Sequence[int], cluster: ClusterSpec) -> None:
-    """Refuse ranks that the cluster does not have, and the loss of all of them.
+    """Refuse ranks that the cluster does not have or that stand there twice, and the loss of all of them.
 
     Raises:
         SpecError: The field is ``lost``.
@@ -25,7 +25,9 @@ def check_lost(lost: Sequence[int], cluster: ClusterSpec) -> None:
     for rank in lost:
         if not 0 <= rank < cluster.ranks:
             raise SpecError("lost", rank, f"the cluster {cluster.name} has {cluster.ranks} ranks", "name one of them")
-    if len(set(lost)) == cluster.ranks:
+    if len(set(lost)) < len(lost):
+        raise SpecError("lost", list(lost), "a rank is lost once", "name each once")
+    if len(lost) == cluster.ranks:
         raise SpecError("lost", list(lost), "no device is left", "leave one")
 
 

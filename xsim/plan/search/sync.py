@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
+from xsim.fabric.fabric import Fabric
 from xsim.plan.kinds import Sketch, whole_layers
 from xsim.spec.model import ModelSpec
 from xsim.units import PS_PER_S
 
-__all__ = ["Holding", "blocks", "holdings", "longest_ps", "ring_ps", "sums"]
+__all__ = ["Holding", "blocks", "holdings", "longest_ps", "ring_ps", "ring_rate", "sums"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,15 @@ def _summed(held: Sequence[Holding], model: ModelSpec) -> Iterator[tuple[list[Ho
     yield ends[1], max(0, model.layer_parameters(head) - table)
 
 
+def ring_rate(fabric: Fabric, ranks: Sequence[int]) -> float:
+    """Bytes per second of the slowest hop of a ring of ``ranks``, two or more."""
+    return min(fabric.path_bandwidth_bytes_per_s(a, b) for a, b in pairwise((*ranks, ranks[0])))
+
+
 def ring_ps(size_bytes: float, copies: int, narrowest: int, bytes_per_s: float, latency_ps: int) -> int:
-    """A sum of ``size_bytes`` over so many copies, of which the narrowest has so many tensor ranks."""
+    """A sum of ``size_bytes`` over so many copies, of which the narrowest has so many tensor ranks.
+
+    Its halves, a scatter of sums and a gather of them, take half of it each.
+    """
     sent = 2 * (copies - 1) / copies * size_bytes / narrowest
     return round(sent / bytes_per_s * PS_PER_S) + 2 * (copies - 1) * latency_ps

@@ -30,6 +30,7 @@ from xsim.units import PS_PER_S
 
 __all__ = ["ModelTables", "Tables", "tables"]
 
+LONGEST_PS = 10**16  # of a layer: sums of all layers and micro-batches are counted to 10**18
 LARGEST_COPY = 8  # samples that a search lets a copy take at once, unless told otherwise
 
 T = TypeVar("T")
@@ -142,15 +143,22 @@ class ModelTables:
             SpecError: It does not serve a pipeline of this shape.
         """
 
-        def most() -> int:
-            now, peak = 0, 0
-            for action in self._order(stage, stages, micro_batches):
+        def peak(count: int) -> int:
+            now, most = 0, 0
+            for action in self._order(stage, stages, count):
                 now += action.kind == "F"
-                peak = max(peak, now)
+                most = max(most, now)
                 now -= action.completes
-            return peak
+            return most
 
-        return self._once(("flight", stage, stages, micro_batches), most)
+        def found() -> int:
+            few = 4 * stages + micro_batches % 2  # after so many, two more change what there is by as much as any two
+            if micro_batches <= few + 2:
+                return peak(micro_batches)
+            first = peak(few)
+            return first + (peak(few + 2) - first) * ((micro_batches - few) // 2)
+
+        return self._once(("flight", stage, stages, micro_batches), found)
 
     def _order(self, stage: int, stages: int, micro_batches: int) -> tuple[Action, ...]:
         fix = "choose one_f_one_b, say"
@@ -243,6 +251,11 @@ class ModelTables:
         stage = Stage(groups=(group,), layers=(range(last + 1),), sequence_parallel=cut, recompute=recompute)
         bodies = self._bodies()
         each = [sum(bodies.layer_ps(pass_, stage, group, layer) for pass_ in passes) for layer in (0, 1, last)]
+        if max(each) > LONGEST_PS:
+            problem = f"a pass through a layer takes a {kind} more than {LONGEST_PS / PS_PER_S / 3600:.0f} hours"
+            raise SpecError(
+                "model", self.scenario.model.name, problem, "choose a smaller one, or smaller micro-batches"
+            )
         return np.array([each[0], *[each[1]] * self.layers, each[2]], dtype=np.int64)
 
     def _group(self, kind: str, tp: int, apart: tuple[int, ...] = ()) -> tuple[int, ...]:

@@ -162,6 +162,8 @@ class Trials:
         hunt = self.refined.hunt
         if hunt.truncated:
             return lambda _: "xsim, cut short by its budget"
+        if self.objective == "pareto":
+            return lambda _: "xsim, one of the Pareto set by price"
         if self.objective != "time" or hunt.best is None:
             return lambda _: f"xsim by {self.objective}"
         best_ps = hunt.best.time_ps
