@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,13 +31,16 @@ STATUS = {"raises": "failed", "eats": "out_of_memory", "exits": "crashed", "hang
 BITE_BYTES = 1 << 27
 
 
+@dataclass(frozen=True)
 class _Experiment:
     """What the worker takes for an experiment."""
 
-    network = None
+    config: Mapping[str, Any]
+    network: object = None
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self.number = int(config["model"]["seq_len"]) // 128
+    @property
+    def number(self) -> int:
+        return int(self.config["model"]["seq_len"]) // 128
 
     def experiment(self) -> _Experiment:
         return self

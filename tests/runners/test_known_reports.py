@@ -88,7 +88,7 @@ REPORTS = (
         "hydra 3121",
         "it crashes on a version of Python that nobody excluded",
         "runners.test_reports.test_hydra_3121_only_versions_of_python_that_hydra_runs_on_are_offered",
-        "runners.test_commands.test_help_is_quick_and_lists_groups",
+        "runners.test_help.test_help_is_quick_and_lists_groups",
     ),
     report(
         "hydra 3409",

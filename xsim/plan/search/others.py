@@ -19,7 +19,7 @@ from xsim.spec.scenario import Scenario
 __all__ = ["Rivals", "rivals"]
 
 OPTIONS: Mapping[str, Mapping[str, object]] = {
-    "metis": {"evaluations": 20_000},
+    "metis": {"evaluations": 5_000},
     "uniform": {"search": True, "cp": 0, "ep": 0},
 }
 
