@@ -114,7 +114,7 @@ def compare(table: pa.Table, by: str | None = None) -> Comparison:
 
 def offered(table: pa.Table) -> tuple[str, ...]:
     """What its runs can be compared by: a choice, or a key that was set in some, such as an option of a planner."""
-    keys = dict.fromkeys(part.partition("=")[0] for row in _rows(table) for part in _parts(row))
+    keys = dict.fromkeys(part.partition("=")[0] for row in _rows(table) for part in _parts(row) if "=" in part)
     return (*COMPARED, *keys)
 
 

@@ -77,10 +77,9 @@ def _content(row: Row, tags: Mapping[str, str]) -> _Content:
         "xsim.code": str(row["code"]),
     }
     numbers = {name: value for name in FIGURES if isinstance(value := row[name], int | float)}
+    # MLflow mangles infinities, and counts NaN as 0, the best of all times
     if unranked := [name for name, value in numbers.items() if not math.isfinite(value)]:
-        own["xsim.not_finite"] = ", ".join(
-            unranked
-        )  # MLflow mangles infinities; NaN counts as 0, the best of all times
+        own["xsim.not_finite"] = ", ".join(unranked)
     return _Content(
         name=_short(row_title(row)),
         status="FINISHED" if row["status"] in ANSWERS else "FAILED",

@@ -22,9 +22,7 @@ __all__ = ["Count", "Doing", "Progress", "progress", "shown_s"]
 LINE_EVERY_S = 10.0
 LINE_EVERY_SHARE = 0.1
 KNOWN_SHARE = 0.1  # of the points: enough to expect how long the rest takes
-BASIS = (
-    3  # points of a network beside the first of each worker, which compile: the least whose median one of them bounds
-)
+BASIS = 3  # points of a network beside the first of each worker, which compile: of three one odd time is not the median
 CAUSES = 10  # of failures that are told while the sweep runs; its end groups them all
 WORKERS = 16  # that a screen shows
 
@@ -58,7 +56,7 @@ class Count:
     doing: dict[int, Doing] = field(default_factory=dict)
     failures: dict[tuple[str, str], str] = field(default_factory=dict)
     started_s: float = field(default_factory=time.monotonic)
-    _first_s: dict[int, tuple[str, float]] = field(default_factory=dict)
+    _begun: set[int] = field(default_factory=set)
     _later_s: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     _ended: Counter[str] = field(default_factory=Counter)
 
@@ -68,10 +66,10 @@ class Count:
         if worker < 0:
             return
         self._ended[kind] += 1
-        if worker in self._first_s:
+        if worker in self._begun:
             self._later_s[kind].append(wall_s)
         else:
-            self._first_s[worker] = (kind, wall_s)
+            self._begun.add(worker)
 
     def begin(self, worker: int, titles: Sequence[str]) -> None:
         """``worker`` starts on points with these titles; without any it has nothing to do."""
@@ -105,7 +103,7 @@ class Count:
         """
         kinds = self.kinds or Counter({"": self.left + self._ended[""]})
         left = {kind: count - self._ended[kind] for kind, count in kinds.items() if count > self._ended[kind]}
-        early = len(self._first_s) < self.workers and self.done.total() < KNOWN_SHARE * self.total
+        early = len(self._begun) < self.workers and self.done.total() < KNOWN_SHARE * self.total
         if early and not all(kind in self.known_s for kind in left):
             return None
         expected = {kind: self._typical_s(kind) for kind in left}

@@ -22,6 +22,7 @@ __all__ = ["check_user_files", "with_texts"]
 
 MOST_BYTES = 2**26  # of a file of an option, or that one names
 LEVELS = 40  # of nesting; a cluster has 6, and what reads it needs some calls per level
+TEXTS = {"path": "text", "ratios": "ratios_text"}  # options that name a file, and those for what it holds
 
 
 def check_user_files(folders: Sequence[Path]) -> None:
@@ -41,9 +42,6 @@ def check_user_files(folders: Sequence[Path]) -> None:
             if path.parent == folder / group:
                 _check_name(group, path, (options.CONF, *folders[:position]))
             _check_text(group, path)
-
-
-TEXTS = {"path": "text", "ratios": "ratios_text"}  # options that name a file, and those for what it holds
 
 
 def with_texts(config: Mapping[str, object]) -> dict[str, object]:

@@ -36,7 +36,7 @@ class ClosedForm:
     def price(self, deployment: DeploymentPlan) -> Priced:
         """An iteration: pipelines that nobody disturbs, then their sums of gradients, then the update.
 
-        No noise, no faults, no background traffic, and no sum of gradients beside computations.
+        No noise, no faults, no background traffic, no late samples, and no sum of gradients beside computations.
 
         Raises:
             SpecError: It is no deployment of the scenario, or the formula does not know what it does: virtual stages,

@@ -280,3 +280,12 @@ def test_a_profile_goes_by_the_times_of_another_model_where_both_devices_have_th
     assert scaled.time_ps(source, operator, "forward") == 50 * US
     backward = scaled.time_ps(target, operator, "input_gradient")
     assert backward == Scaled(text=own).time_ps(target, operator, "input_gradient")
+
+
+def test_ratios_that_can_carry_nothing_are_refused() -> None:
+    measured = table("h100_80,transformer,forward,1,1,,200")
+
+    with pytest.raises(SpecError, match="path = '': ratios carry measured times, and there are none; name"):
+        Scaled(ratios_text=measured)
+    with pytest.raises(SpecError, match="device = 'a100_80': ratios have no times of it; name one that both"):
+        Scaled(text=table("a100_80,qkv,forward,1,1,,50"), ratios_text=measured)

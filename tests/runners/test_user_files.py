@@ -190,11 +190,12 @@ def test_a_run_is_known_by_the_measured_times_not_by_where_they_lie(tmp_path: Pa
 
 def test_a_second_table_is_read_as_the_first_is(tmp_path: Path) -> None:
     text = "device,operator,pass,tp,micro_batch,seq,time_us\na100_80,transformer,forward,1,1,,5\n"
-    words = ["compute=scaled", f"compute.ratios={write(tmp_path, 'a.csv', text.encode())}"]
+    table = write(tmp_path, "a.csv", text.encode())
+    words = ["compute=scaled", f"compute.path={table}", f"compute.ratios={table}"]
     compute = plan_single(read_command(words, "")).points[0].config["compute"]
 
     assert isinstance(compute, dict)
-    assert (compute["path"], compute["ratios"], compute["ratios_text"]) == ("", "", text)
+    assert [compute[key] for key in ("path", "text", "ratios", "ratios_text")] == ["", text, "", text]
 
 
 @pytest.mark.parametrize(

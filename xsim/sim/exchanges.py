@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import chain
 
 from xsim.errors import SpecError
@@ -21,6 +20,7 @@ from xsim.sim.course import Parts
 __all__ = ["Exchanged", "exchanges_of"]
 
 Exchanged = tuple[Sequence[Move], int]  # moves to begin together, and of which micro-batch
+Positions = dict[tuple[str, int], int]  # of what carries a micro-batch, in the order of a program
 
 
 def exchanges_of(workload: Workload, parts: Sequence[Parts]) -> list[list[list[Exchanged]]]:
@@ -29,7 +29,9 @@ def exchanges_of(workload: Workload, parts: Sequence[Parts]) -> list[list[list[E
     Raises:
         SpecError: Two programs come to their exchanges in different orders, and would wait for ever.
     """
-    found = [_own(workload, index, own) for index, own in enumerate(parts)]
+    known = {program.actions: _positions(program.actions) for program in workload.programs}
+    positions = [known[program.actions] for program in workload.programs]
+    found = [_own(program.actions, own, positions) for program, own in zip(workload.programs, parts, strict=True)]
     common: defaultdict[tuple[int, int], dict[int, list[tuple[Move, int]]]] = defaultdict(lambda: defaultdict(list))
     for index, (moves, micro_batch) in ((n, each) for n, own in enumerate(found) for each in chain(*own)):
         for move in moves:
@@ -41,27 +43,25 @@ def exchanges_of(workload: Workload, parts: Sequence[Parts]) -> list[list[list[E
     return found
 
 
-def _own(workload: Workload, index: int, parts: Parts) -> list[list[Exchanged]]:
-    """Those of program ``index``."""
+def _own(actions: Sequence[Action], parts: Parts, positions: Sequence[Positions]) -> list[list[Exchanged]]:
+    """Those of the program that works through ``actions``; ``positions`` are of all."""
     found: list[list[Exchanged]] = []
     held: Exchanged = ((), 0)  # what the action before has made
-    for action in workload.programs[index].actions:
+    for action in actions:
         part, (made, number) = parts.of(action), held
         takes = part.incoming, action.micro_batch
         activations = [move.target for move in made if move.kind == "F"]
-        first = any(_gives_first(workload, each, action.micro_batch, number) for each in activations)
+        first = any(_gives_first(positions[each], action.micro_batch, number) for each in activations)
         ordered = (takes, held) if first and action.carries == "B" else (held, takes)
         found.append([each for each in ordered if each[0]])
         held = part.outgoing, action.micro_batch
     return [*found, [held] if held[0] else []]
 
 
-def _gives_first(workload: Workload, program: int, gradients: int, activations: int) -> bool:
-    """Whether ``program`` makes the gradients of one micro-batch before it takes the activations of another."""
-    positions = _positions(workload.programs[program].actions)
+def _gives_first(positions: Positions, gradients: int, activations: int) -> bool:
+    """Whether a program makes the gradients of one micro-batch before it takes the activations of another."""
     return positions["B", gradients] < positions["F", activations]
 
 
-@lru_cache(maxsize=64)
-def _positions(actions: tuple[Action, ...]) -> dict[tuple[str, int], int]:
+def _positions(actions: Sequence[Action]) -> Positions:
     return {(action.carries, action.micro_batch): number for number, action in enumerate(actions)}

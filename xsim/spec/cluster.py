@@ -278,9 +278,9 @@ def rank_kinds(cluster: ClusterSpec) -> tuple[str, ...]:
     kinds: dict[DeviceSpec, str] = {}
     for device in sorted(dict.fromkeys(rank_devices(cluster)), key=lambda device: -device.speed):
         taken = set(kinds.values())
-        fast = f"{device.name}@{device.speed:g}"
-        numbered = (f"{fast}#{number}" for number in range(2, len(taken) + 3))
-        kinds[device] = next(name for name in (device.name, fast, *numbered) if name not in taken)
+        other = f"{device.name}@{device.speed:g}"
+        numbered = (f"{other}#{number}" for number in range(2, len(taken) + 3))
+        kinds[device] = next(name for name in (device.name, other, *numbered) if name not in taken)
     return tuple(kinds[device] for device in rank_devices(cluster))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 
+from xsim.errors import SpecError
 from xsim.plan.carry import carried
 from xsim.plan.compute.profile import Profile
 from xsim.plan.compute.roofline import Roofline
@@ -16,10 +17,8 @@ from xsim.spec.codec import from_plain
 
 __all__ = ["Scaled"]
 
-COMPUTING_ERROR, MOVING_ERROR = (
-    0.17,
-    0.31,
-)  # the largest mean of carried kernels, measured on the target, docs/kernels.md
+# The largest mean of carried kernels, measured on the target, docs/kernels.md.
+COMPUTING_ERROR, MOVING_ERROR = 0.17, 0.31
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Scaled:
         path: Of a table of its times, as of ``profile``; without one its efficiency curve gives them.
         text: What the table holds.
         collectives: As of ``profile``.
-        ratios: Of a table of another model's times, on ``device`` and on others.
+        ratios: Of a table of another model's times, on ``device`` and on others, by which those of ``path`` go.
         ratios_text: What that holds.
     """
 
@@ -50,7 +49,7 @@ class Scaled:
         self._source()
         self._profile()
         if self.ratios_text:
-            parse_table(self.ratios_text)
+            self._check_ratios()
 
     def time_ps(self, device: DeviceSpec, operator: ShardedOperator, pass_: Pass) -> int:
         source = self._source()
@@ -81,6 +80,13 @@ class Scaled:
     def holds(self, device: DeviceSpec, place: Place) -> bool:
         """Whether collectives are in the times of these layers, and carried with them."""
         return self._profile().holds(self._source(), place)
+
+    def _check_ratios(self) -> None:
+        if not self.text:
+            problem = "ratios carry measured times, and there are none"
+            raise SpecError("path", self.path, problem, "name their table, or leave ratios out")
+        if not any(device == self.device for device, *_ in parse_table(self.ratios_text).times):
+            raise SpecError("device", self.device, "ratios have no times of it", "name one that both tables have")
 
     def _ratio(self, device: DeviceSpec, operator: ShardedOperator, pass_: Pass) -> float | None:
         """What the layers that ``operator`` is in take on ``device``, over what they take on the source."""

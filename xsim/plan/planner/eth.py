@@ -90,11 +90,11 @@ class Eth:
         if not 0 <= self.alpha < math.inf:
             fix = "write 0 for the deterministic bound alone, or a number such as 1.5"
             raise SpecError("alpha", self.alpha, "a factor is 0 or more and finite", fix)
+        if self.dynamic not in DYNAMIC:
+            raise SpecError("dynamic", self.dynamic, "it is unknown", f"choose one of {', '.join(DYNAMIC)}")
         if self.dynamic != "orders" and self.orders != usual(self, "orders"):
             problem = f"dynamic: {self.dynamic} looks at no rows of devices"
             raise SpecError("orders", self.orders, problem, "leave it out, or write dynamic: orders")
-        if self.dynamic not in DYNAMIC:
-            raise SpecError("dynamic", self.dynamic, "it is unknown", f"choose one of {', '.join(DYNAMIC)}")
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
         problem = self.problem(scenario, site)
