@@ -48,8 +48,8 @@ class Uniform:
         recompute: What the backward pass computes again in every layer: ``none``, ``selective`` (attention between its
             projections), ``full``, or the name of one operator.
         bucket: Largest gradient bucket, such as ``100 MB``; empty: one per data-parallel group.
-        search: Take the ``tp``, ``pp`` and ``micro_batch`` that fit and have the shortest iteration by its closed form;
-            none of the three is given then.
+        search: Take the ``tp``, ``pp`` and ``micro_batch`` that fit and have the shortest iteration by its closed form,
+            which is that without ``zero`` and without the settings after it; none of the three is given then.
         zero, serial_sync, blocking_sends, rendezvous, tp_async, tp_overlap: Of the deployment, as they are.
     """
 
