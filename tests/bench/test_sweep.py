@@ -6,6 +6,7 @@ What a sweep costs beside its simulations, and what a second worker brings.
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -26,7 +27,7 @@ from runners.worker import Outcome, Worker
 
 LIMIT_S, LIMIT_AGAIN_S, LIMIT_ALL_S = 60, 15, 90
 TRIVIAL, LIMIT_TRIVIAL_S, LIMIT_SLOWER = 2000, 0.003, 2
-SEEDS, LIMIT_SECOND, QUIET_LOAD = 4, 1.85, 1.0
+SEEDS, PAIRS, LIMIT_SECOND, QUIET_LOAD = 8, 5, 1.85, 1.0
 
 
 class Trivial(Worker):
@@ -63,12 +64,12 @@ def test_hetero_llama_and_again(benchmark: Any, tmp_path: Path) -> None:
 
 def test_hetero_llama_when_nothing_is_missing(benchmark: Any, tmp_path: Path) -> None:
     sweep(tmp_path)
-    (row, *_) = sorted((tmp_path / "outputs" / "hetero_llama" / "runs").rglob("*.arrow"))
-    written = row.stat().st_mtime_ns
+    (part,) = (tmp_path / "outputs" / "hetero_llama" / "table").glob("*.parquet")
+    written = part.stat().st_mtime_ns
 
     benchmark.pedantic(sweep, args=(tmp_path,), rounds=3)
 
-    assert row.stat().st_mtime_ns == written
+    assert part.stat().st_mtime_ns == written
     assert benchmark.stats.stats.max < LIMIT_AGAIN_S
 
 
@@ -113,35 +114,42 @@ def test_the_overhead_of_a_point(benchmark: Any, tmp_path: Path) -> None:
 def test_what_a_second_worker_brings(benchmark: Any) -> None:
     """How many simulations go on at once, and, where nothing else runs on the machine, how much sooner all have ended.
 
-    Counted from the first answer of the last worker to that of the last but two, when one may have nothing to do.
+    Medians of pairs of runs: of two plain loops side by side on two processors of a shared machine each may be slower
+    by a tenth.
     """
-    seeds = ",".join(map(str, range(SEEDS)))
-    many = points("+grid=hetero_llama", f"seed={seeds}")
+    many = points("+grid=hetero_llama", f"seed={','.join(map(str, range(SEEDS)))}")
     quiet = os.getloadavg()[0] < QUIET_LOAD
-    spans: dict[int, tuple[float, float]] = {}
-    turns: list[tuple[float, int, bool]] = []  # when which worker has work, or none
+    found: list[tuple[float, float]] = []
 
     def run() -> None:
-        for workers in (1, 2):
-            turns.clear()
-            noted = replace(
-                limits(workers), begun=lambda *each: turns.append((time.monotonic(), each[0], bool(each[1])))
-            )
-            ends_s, started = list[float](), set[int]()
-            for done in finished(many, noted):
-                if isinstance(done, Finished):
-                    started.add(done.worker)
-                    if len(started) == workers:
-                        ends_s.append(time.monotonic())
-            spans[workers] = ends_s[0], ends_s[-3]
+        one_s, _ = followed(many, 1)
+        two_s, at_once = followed(many, 2)
+        found.append((one_s / two_s, at_once))
 
-    benchmark.pedantic(run, rounds=1)
+    benchmark.pedantic(run, rounds=PAIRS)
 
-    (one, two) = (ends_s - starts_s for starts_s, ends_s in spans.values())
-    at_once = sum(busy_s(turns, worker, *spans[2]) for worker in (0, 1)) / two
-    benchmark.extra_info.update({"at once": at_once, "times one worker": one / two, "quiet": quiet})
+    sooner, at_once = (statistics.median(each) for each in zip(*found, strict=True))
+    told = {"at once": at_once, "times one worker": sooner, "of pairs": [pair[0] for pair in found], "quiet": quiet}
+    benchmark.extra_info.update(told)
     assert at_once > LIMIT_SECOND
-    assert not quiet or one / two > LIMIT_SECOND
+    assert not quiet or sooner > LIMIT_SECOND
+
+
+def followed(many: list[Point], workers: int) -> tuple[float, float]:
+    """Seconds from the first answer of the last worker to that of the last but two, when one may have nothing to do.
+
+    And how many simulations went on at once then.
+    """
+    turns: list[tuple[float, int, bool]] = []  # when which worker has work, or none
+    asked = replace(limits(workers), begun=lambda *each: turns.append((time.monotonic(), each[0], bool(each[1]))))
+    ends_s, started = list[float](), set[int]()
+    for done in finished(many, asked):
+        if isinstance(done, Finished):
+            started.add(done.worker)
+            if len(started) == workers:
+                ends_s.append(time.monotonic())
+    span = ends_s[0], ends_s[-3]
+    return span[1] - span[0], sum(busy_s(turns, worker, *span) for worker in range(workers)) / (span[1] - span[0])
 
 
 def busy_s(turns: list[tuple[float, int, bool]], worker: int, starts_s: float, ends_s: float) -> float:
