@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from analysis.secrets import shown
-from runners.store import write_whole
+from runners.whole_files import write_whole
 from xsim.errors import SpecError, XsimError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from runners.run_tables import TIMELINE
-from runners.store import write_whole
+from runners.whole_files import write_whole
 from xsim.tables import Table
 
 __all__ = ["DOCS", "lacking", "write_large", "write_tables"]

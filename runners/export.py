@@ -56,18 +56,18 @@ def main(argv: Sequence[str]) -> int:
 
 def _export(folder: Path, table: pa.Table, uri: str) -> tuple[int, int]:
     """How many runs were written, and how many removed."""
-    from runners.track import JOURNAL, Tracker
+    from runners.mlflow_writer import JOURNAL, Ending, Target, Writer, told
 
     (folder / JOURNAL).unlink(missing_ok=True)  # the store itself is asked what it has
     written = 0
     for sweep, keys, status, code in _sweeps(folder, table):
-        tracker = Tracker(uri=uri, grid=folder.name, sweep=sweep, folder=folder, code=code, status=status, doubts=True)
-        tracker.add_stored(keys)
-        tracker.start()
-        tracker.close()
-        if tracker.problem:
-            raise XsimError(f"MLflow: {tracker.problem}")
-        written += tracker.logged
+        target = Target(uri=uri, grid=folder.name, sweep=sweep, folder=folder, code=code)
+        writer = Writer(target, doubts=True)
+        try:
+            writer.write((), Ending(status=status, keys=keys))
+        except Exception as error:
+            raise XsimError(f"MLflow: {told(error)}") from error
+        written += writer.logged
     return written, _remove_strangers(folder, set(table["key"].to_pylist()), uri)
 
 
@@ -102,7 +102,7 @@ def _remove_strangers(folder: Path, keys: set[str], uri: str) -> int:
     from runners.mlflow_runs import experiment_of, open_client, origin, runs_of
 
     client = open_client(uri)
-    found = runs_of(client, experiment_of(client, folder.name, uri), "")
+    found = runs_of(client, experiment_of(client, folder.name, uri, folder), "")
     own = [run for run in found if run.data.tags.get("xsim.folder") == origin(folder)]
     strangers = [run for run in own if "xsim.key" in run.data.tags and run.data.tags["xsim.key"] not in keys]
     for run in strangers:

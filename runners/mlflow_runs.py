@@ -74,8 +74,12 @@ def open_client(uri: str) -> MlflowClient:
     return client
 
 
-def experiment_of(client: MlflowClient, name: str, uri: str) -> str:
-    """Id of the experiment ``name``, which is made if there is none, and taken back if somebody deleted it."""
+def experiment_of(client: MlflowClient, name: str, uri: str, folder: Path) -> str:
+    """Id of the experiment ``name``, which is made if there is none, and taken back if somebody deleted it.
+
+    The files of its runs lie beside the database, if that is one of this machine's files; those of another database
+    beside the tables in ``folder``; a server knows where.
+    """
     found = client.get_experiment_by_name(name)
     if found is not None:
         there: str = found.experiment_id
@@ -83,7 +87,8 @@ def experiment_of(client: MlflowClient, name: str, uri: str) -> str:
             client.restore_experiment(there)
         return there
     database = sqlite_file(uri)
-    place = None if database is None else (_artifacts(database) / name).as_uri()
+    beside = _artifacts(database or folder.parent / "mlflow.db") / name
+    place = None if uri.startswith(("http:", "https:")) else beside.absolute().as_uri()
     from mlflow.exceptions import MlflowException
 
     try:

@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
     options = read_options(given.words)
     graph, flows, found, wall_s = _replayed(options)
     if options.out is not None:
-        from runners.store import write_whole
+        from runners.whole_files import write_whole
 
         write_whole(options.out, _csv(options, flows, found).encode())
     _summarise(found, wall_s)

@@ -14,7 +14,7 @@ import yaml
 from runners.detail import write_tables
 from runners.options import offered
 from runners.plan_tables import Outlined, pass_table, stage_table
-from runners.store import write_whole
+from runners.whole_files import write_whole
 from xsim.errors import SpecError
 from xsim.experiment import Planned, Result
 from xsim.interop.plans.as_json import plan_json

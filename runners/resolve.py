@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from runners.inputs import INPUT_KEYS, canonical, code_hash, key_of, read
 from runners.user_files import with_texts
 from xsim.errors import SpecError
 
-__all__ = ["Point", "Resolver"]
+__all__ = ["Point", "Resolver", "pack"]
 
 OWN_COLUMN = (*options.LABELS, "seed", "batch")
 
@@ -29,7 +30,7 @@ class Point:
         labels: Option name per group of the experiment.
         choice: What else was set or varies, as text.
         config: Plain data, everything resolved: what a worker receives.
-        config_json: The typed experiment spelled out, canonical; of one that cannot be read, what was chosen.
+        packed: ``config_json``, which would be most of what a sweep of many thousands of points keeps in memory.
         batch: Samples per iteration; absent if it is not known.
         contradiction: Why the experiment cannot exist; absent for a sound one.
     """
@@ -39,10 +40,15 @@ class Point:
     config: Plain
     key: str
     code: str
-    config_json: str
+    packed: bytes
     seed: int
     batch: int | None
     contradiction: SpecError | None
+
+    @property
+    def config_json(self) -> str:
+        """The typed experiment spelled out, canonical; of one that cannot be read, what was chosen."""
+        return zlib.decompress(self.packed).decode()
 
     @property
     def title(self) -> str:
@@ -53,6 +59,11 @@ class Point:
     def named(self) -> dict[str, object]:
         """Its key, and what names it, by column of the results."""
         return {"key": self.key, **self.labels, "point": self.choice, "seed": self.seed}
+
+
+def pack(config_json: str) -> bytes:
+    """A third of it, for ``Point.packed``."""
+    return zlib.compress(config_json.encode(), level=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +114,7 @@ class Resolver:
             config=plain,
             key=key_of(config_json, code_hash()),
             code=code_hash(),
-            config_json=config_json,
+            packed=pack(config_json),
             seed=inputs.seed,
             batch=inputs.batch,
             contradiction=contradiction,
@@ -121,7 +132,7 @@ class Resolver:
             config={},
             key=key_of(config_json, code_hash()),
             code=code_hash(),
-            config_json=config_json,
+            packed=pack(config_json),
             seed=seed if isinstance(seed, int) else 0,
             batch=batch if isinstance(batch, int) else None,
             contradiction=error,

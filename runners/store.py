@@ -14,7 +14,6 @@ import socket
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,10 +27,11 @@ from analysis.version import CONFIG, SCHEMA_VERSION
 from runners.locks import lock
 from runners.options import LABELS
 from runners.points import Point
+from runners.whole_files import write_whole
 from runners.worker import Outcome
 from xsim.metrics import COLUMNS
 
-__all__ = ["SCHEMA", "VOLATILE", "Store", "row_of", "write_whole"]
+__all__ = ["SCHEMA", "VOLATILE", "Store", "row_of"]
 
 ARROW = {"float": pa.float64(), "int": pa.int64(), "bool": pa.bool_(), "text": pa.string()}
 
@@ -256,45 +256,6 @@ def _asked(folder: Path, keys: Set[str]) -> bool:
     notes = [last, *map(read_json, (folder / SWEEPS).glob("[!.]*.json"))]
     own = [note["points"] for note in notes if note.get("code") == last.get("code") and note.get("points")]
     return bool(own) and all(point["key"] in keys for points in own for point in points)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """``data`` under ``path``, complete or not at all, also if the machine stops meanwhile.
-
-    Raises:
-        OSError: That failed; it names a file.
-    """
-    hidden = path.with_name(f".{path.name}.{os.getpid()}@{socket.gethostname()}")
-    try:
-        _make(path.parent)
-        with hidden.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        hidden.rename(path)
-        _sync(path.parent)
-    except BaseException as error:
-        with suppress(OSError):  # on a disk that became read-only even that is refused
-            hidden.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            error.filename = error.filename or str(path)
-        raise
-
-
-def _make(folder: Path) -> None:
-    """``folder``, which is still there after a power failure."""
-    if not folder.is_dir():
-        _make(folder.parent)
-        folder.mkdir(exist_ok=True)
-        _sync(folder.parent)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _is_abandoned(path: Path) -> bool:

@@ -20,7 +20,6 @@ from analysis.command import INTERRUPTED, exits, starts, tell
 from analysis.screen import counted
 from analysis.secrets import shown
 from runners.brake import FAILURES
-from runners.cli import read_command
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,9 +35,10 @@ TOLD_FROM = 20  # runs that wait for MLflow: half a second
 @exits
 def main(argv: Sequence[str]) -> int:
     """Exit code: 0, 1 if a row failed, 2 if the input is wrong, 130 or 143 if stopped."""
-    command = read_command(argv, __doc__ or "")
+    from runners.cli import read_command  # here, so that Ctrl-C is a word from the first moments on
     from runners.points import composed, plan_sweep
 
+    command = read_command(argv, __doc__ or "")
     if command.show:
         print(composed(command), end="")
         return 0
@@ -174,15 +174,16 @@ def _tracker(
 
     Parts of a sweep, which may run on other hosts, leave a file of all results to the sweep that compares them.
     """
+    from runners.mlflow_writer import Target, tracked
     from runners.settings import default_uri
-    from runners.track import Tracker, tracked
+    from runners.track import Tracker
 
     uri, shard = plan.settings.tracking_uri, plan.settings.shard
     if uri is None or (shard is not None and uri == default_uri(plan.settings.out)):
         yield None
         return
     sweep, code, part = str(asked["sweep"]), str(asked["code"]), "" if shard is None else shard.name
-    tracker = Tracker(uri=uri, grid=plan.name, sweep=sweep, folder=store.folder, code=code, part=part)
+    tracker = Tracker(Target(uri=uri, grid=plan.name, sweep=sweep, folder=store.folder, code=code, part=part))
     logged = tracked(store.folder, uri)
     untracked = [point.key for point in there if point.key not in logged]
     with closing(tracker):
@@ -214,11 +215,11 @@ def _report_tracking(plan: Plan, tracker: Tracker) -> None:
 
     if tracker.problem:
         tell(f"warning: MLflow has not all runs: {tracker.problem}; the same command logs the rest")
-    own = tracker.uri == default_uri(plan.settings.out)
-    if tracker.uri.startswith("http"):
-        print(f"MLflow:  {shown(tracker.uri)}")
+    own = tracker.target.uri == default_uri(plan.settings.out)
+    if tracker.target.uri.startswith("http"):
+        print(f"MLflow:  {shown(tracker.target.uri)}")
     else:
-        place = shlex.quote(str(plan.settings.out)) if own else f"--uri {shlex.quote(shown(tracker.uri))}"
+        place = shlex.quote(str(plan.settings.out)) if own else f"--uri {shlex.quote(shown(tracker.target.uri))}"
         print(f"MLflow:  {starts('runners.ui')} {place}")
 
 

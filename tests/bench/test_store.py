@@ -18,7 +18,8 @@ from analysis.tables import select
 from runners.mlflow_row import log_run
 from runners.mlflow_runs import experiment_of, open_client
 from runners.store import Row, Store, row_of
-from tests.runners.mlflow_stores import track, tracker
+from runners.track import Tracker
+from tests.runners.mlflow_stores import log, target
 from tests.runners.test_store import FIGURES, outcome, point
 
 ROWS = 10_000
@@ -121,7 +122,7 @@ def test_memory_is_flat(benchmark: Any, tmp_path: Path) -> None:
 def test_a_run_in_mlflow(benchmark: Any, tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     client = open_client(uri)
-    experiment = experiment_of(client, "large", uri)
+    experiment = experiment_of(client, "large", uri, tmp_path)
     tags = {"mlflow.parentRunId": client.create_run(experiment).info.run_id}
     numbers = iter(range(ROWS))
 
@@ -141,8 +142,8 @@ def test_a_sweep_ends_soon_after_its_simulations(benchmark: Any, tmp_path: Path)
     store = Store(tmp_path / "outputs" / "some")
     store.begin({"code": "c1"})
     uri = f"sqlite:///{tmp_path / 'outputs' / 'mlflow.db'}"
-    track(tracker(uri, store))  # the database is there
-    found, times = tracker(uri, store), []
+    log(target(uri, store))  # the database is there
+    found, times = Tracker(target(uri, store)), []
 
     def sweep() -> None:
         found.start()

@@ -11,10 +11,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import ray
 
@@ -27,6 +29,7 @@ from runners.worker import Outcome, Worker
 
 LIMIT_S, LIMIT_AGAIN_S, LIMIT_ALL_S = 60, 15, 90
 TRIVIAL, LIMIT_TRIVIAL_S, LIMIT_SLOWER = 2000, 0.003, 2
+MANY_SEEDS, MOST_BYTES = 418, 400_000_000
 SEEDS, PAIRS, LIMIT_SECOND, QUIET_LOAD = 8, 5, 1.85, 1.0
 
 
@@ -108,6 +111,29 @@ def test_the_overhead_of_a_point(benchmark: Any, tmp_path: Path) -> None:
     benchmark.extra_info["ms a point"] = 1000 * (spent_s[2] - spent_s[0]) / TRIVIAL
     assert (spent_s[2] - spent_s[0]) / TRIVIAL < LIMIT_TRIVIAL_S
     assert spent_s[2] - spent_s[1] < LIMIT_SLOWER * (spent_s[1] - spent_s[0])
+
+
+def test_the_memory_of_ten_thousand_points(benchmark: Any, tmp_path: Path) -> None:
+    """Of the process that starts them, with MLflow and the report at the end."""
+    words = ["+grid=hetero_llama", "network=analytic", f"seed=range(0,{MANY_SEEDS})", f"out={tmp_path}"]
+    seen = list[int]()
+
+    def run() -> None:
+        command = [sys.executable, "-m", "runners.sweep", *words]
+        with (tmp_path / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as sweep:
+            while sweep.poll() is None:
+                with suppress(psutil.Error):  # it has just ended
+                    seen.append(psutil.Process(sweep.pid).memory_info().rss)
+                time.sleep(0.25)
+        assert sweep.returncode == 0, (tmp_path / "log").read_text()
+
+    benchmark.pedantic(run, rounds=1)
+
+    third = len(seen) // 3
+    running, most = statistics.median(seen[third:-third]), max(seen)
+    benchmark.extra_info["MB while it runs, at the most"] = [running // 10**6, most // 10**6]
+    assert len(analysis.load(tmp_path / "hetero_llama")) == MANY_SEEDS * 24
+    assert most < MOST_BYTES
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU")

@@ -29,9 +29,10 @@ LOG_BYTES = 1_000_000  # what the command itself says
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """At one instant, in bytes: the driver's memory, that of Ray's servers, and Ray's files."""
+    """At one instant, in bytes: the memory of the driver, of its writer for MLflow, of Ray's servers, and Ray's files."""
 
     driver: int
+    writer: int
     servers: int
     files: int
 
@@ -40,8 +41,11 @@ def look(sweep: Sweep) -> Look:
     assert sweep.process is not None
     servers = [*sweep.victims("raylet"), *sweep.victims("gcs_server")]
     files = sum(path.lstat().st_size for path in sweep.short.rglob("*") if path.is_file())
-    memory = psutil.Process(sweep.process.pid).memory_info().rss
-    return Look(memory, sum(one.memory_info().rss for one in servers), files)
+    driver = psutil.Process(sweep.process.pid)
+    (writer,) = [child for child in driver.children() if "runners.mlflow_writer" in child.cmdline()]
+    return Look(
+        driver.memory_info().rss, writer.memory_info().rss, sum(one.memory_info().rss for one in servers), files
+    )
 
 
 @pytest.mark.skipif(not SOAK, reason="it takes a quarter of an hour: make soak")
@@ -54,7 +58,7 @@ def test_a_long_sweep_stays_small(tmp_path: Path) -> None:
             assert time.monotonic() < ends_s, f"{sweep.rows} of {SEEDS * POINTS} rows"
             try:
                 looks.append(look(sweep))
-            except (OSError, psutil.Error):  # a process or a file that has just gone
+            except (OSError, ValueError, psutil.Error):  # a process or a file is not there yet, or has just gone
                 continue
             time.sleep(LOOK_EVERY_S)
         assert sweep.process is not None
@@ -73,7 +77,7 @@ def test_a_long_sweep_stays_small(tmp_path: Path) -> None:
 
 def check_sizes(looks: list[Look]) -> None:
     third = len(looks) // 3
-    for what in ("driver", "servers"):
+    for what in ("driver", "writer", "servers"):
         middle, last = (
             statistics.median(getattr(one, what) for one in part) for part in (looks[third:-third], looks[-third:])
         )

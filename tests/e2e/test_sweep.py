@@ -14,13 +14,14 @@ from mlflow import MlflowClient
 
 import analysis
 from analysis import compare
-from runners import pool, sweep, track
+from runners import mlflow_writer, pool, sweep, track
 from runners.options import offered
 from runners.points import Point
 from runners.pool import Finished, Limits
 from runners.store import VOLATILE, Store
 from runners.track import Tracker
 from tests.runners.in_process import in_process
+from tests.runners.mlflow_stores import WriterThread
 
 GRID = ["network=analytic", "reshard=lcm,hetauto"]
 
@@ -187,7 +188,8 @@ def test_a_store_that_does_not_answer_costs_a_warning(
 
     real = Tracker.close
     monkeypatch.setattr(pool, "finished", in_process)
-    monkeypatch.setattr(track, "open_client", refuses)
+    monkeypatch.setattr(track, "writer", WriterThread)
+    monkeypatch.setattr(mlflow_writer, "open_client", refuses)
     monkeypatch.setattr(Tracker, "close", close)
 
     assert sweep.main([*GRID, "tracking.uri=http://127.0.0.1:1"]) == 0

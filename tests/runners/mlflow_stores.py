@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from runners.mlflow_runs import experiment_of, open_client, runs_of
+from runners.mlflow_writer import Ending, Target, Writer, serve
 from runners.store import Store
-from runners.track import Tracker
 
 GRID = "some_grid"
 
 
 FIRST_CONTACT = """
 import sys
+from pathlib import Path
 from runners.mlflow_runs import experiment_of, open_client
 client = open_client(sys.argv[1])
-client.create_run(experiment_of(client, "other", sys.argv[1]))
+client.create_run(experiment_of(client, "other", sys.argv[1], Path()))
 """
 
 
@@ -48,24 +51,54 @@ def copied(template: Path, out: Path) -> str:
 def logged(uri: str) -> tuple[list[Any], dict[str, Any]]:
     """Parent runs, and the others by their key, each of which is there once."""
     client = open_client(uri)
-    everything = list(runs_of(client, experiment_of(client, GRID, uri), ""))
+    everything = list(runs_of(client, experiment_id(client, uri), ""))
     children = [run for run in everything if "xsim.key" in run.data.tags]
     by_key = {run.data.tags["xsim.key"]: run for run in children}
     assert len(by_key) == len(children)
     return [run for run in everything if "xsim.sweep" in run.data.tags], by_key
 
 
-def tracker(uri: str, store: Store, sweep: str = "s1", **more: Any) -> Tracker:
+def experiment_id(client: Any, uri: str) -> str:
+    """Of all sweeps here."""
+    return experiment_of(client, GRID, uri, Path("outputs", GRID).absolute())
+
+
+def target(uri: str, store: Store, sweep: str = "s1", part: str = "") -> Target:
     """Of one sweep into ``store``."""
-    return Tracker(uri=uri, grid=GRID, sweep=sweep, folder=store.folder, code="c1", **more)
+    return Target(uri=uri, grid=GRID, sweep=sweep, folder=store.folder, code="c1", part=part)
 
 
-def track(found: Tracker, rows: Sequence[dict[str, object]] = (), stored: Sequence[str] = ()) -> Tracker:
-    """All of it logged."""
-    found.add_stored(stored)
-    found.start()
-    for row in rows:
-        found.add(row)
-    found.close()
-    assert found.problem == ""
-    return found
+def log(
+    to: Target, rows: Sequence[dict[str, object]] = (), stored: Sequence[str] = (), status: str = "FAILED", **more: Any
+) -> None:
+    """All of it written, in this process."""
+    Writer(to).write(rows, Ending(status, keys=stored, **more))
+
+
+class WriterThread:
+    """Stands for the process of ``runners.mlflow_writer``, where a test looks into what it does or needs no new one."""
+
+    def __init__(self) -> None:
+        asked, answers = os.pipe(), os.pipe()
+        self.stdin, self.stdout = os.fdopen(asked[1], "w", buffering=1), os.fdopen(answers[0])
+        self._ends = os.fdopen(asked[0]), os.fdopen(answers[1], "w")
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        lines, answers = self._ends
+        with lines, answers:
+            answers.write(json.dumps(serve(lines)))
+
+    def __enter__(self) -> WriterThread:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stdout.close()
+
+    def wait(self) -> int:
+        self._thread.join()
+        return 0
+
+    def kill(self) -> None:
+        """A thread cannot be killed; it ends with the test's process."""

@@ -13,7 +13,8 @@ import analysis
 from analysis import compare
 from runners import compare as sweeps
 from runners.preflight import check_writable
-from runners.store import Store, row_of, write_whole
+from runners.store import Store, row_of
+from runners.whole_files import write_whole
 from tests.runners.test_store import outcome, point, write
 from xsim.errors import SpecError
 

@@ -11,7 +11,7 @@ from runners import export
 from runners.mlflow_runs import open_client, origin
 from runners.preflight import claimed
 from runners.store import Store
-from tests.runners.mlflow_stores import GRID, copied, logged, track, tracker
+from tests.runners.mlflow_stores import GRID, copied, log, logged, target
 from tests.runners.test_store import write
 
 
@@ -62,7 +62,7 @@ def test_what_is_wrong_is_put_right(store: Store, template: Path, capsys: pytest
     """A run that is missing, half or doubled, one of no table, a journal that lies; what others wrote stays."""
     uri = copied(template, store.folder.parent)
     rows = {row["key"]: row for row in store.everything().to_pylist()}
-    track(tracker(uri, store), [rows["k1"], rows["k2"], rows["k3"] | {"key": "stranger"}])
+    log(target(uri, store), [rows["k1"], rows["k2"], rows["k3"] | {"key": "stranger"}])
     client = open_client(uri)
     runs = logged(uri)[1]
     experiment = runs["k1"].info.experiment_id

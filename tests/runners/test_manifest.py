@@ -16,6 +16,7 @@ from runners.points import Point
 from runners.pool import Finished, Limits
 from runners.settings import tracking_uri
 from runners.worker import Outcome
+from tests.runners.mlflow_stores import WriterThread
 from xsim.errors import SpecError
 
 SECRET = "s3cr3t"
@@ -57,7 +58,8 @@ def test_a_secret_reaches_no_file_and_no_log(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(pool, "finished", quick)
-    monkeypatch.setattr("runners.track.open_client", refuses)
+    monkeypatch.setattr("runners.track.writer", WriterThread)
+    monkeypatch.setattr("runners.mlflow_writer.open_client", refuses)
     monkeypatch.setattr("runners.preflight.check_store", lambda _uri: None)
     address = f"postgresql://me:{SECRET}@db/runs?sslpassword={SECRET}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", address)

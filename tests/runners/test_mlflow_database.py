@@ -11,8 +11,8 @@ import pytest
 from runners import mlflow_database, result_checks
 from runners.mlflow_database import is_usable, unfinished
 from runners.mlflow_runs import experiment_of, open_client
-from runners.store import write_whole
-from runners.track import tracked
+from runners.mlflow_writer import tracked
+from runners.whole_files import write_whole
 
 TABLE = "CREATE TABLE runs (run_uuid TEXT)"
 EXPERIMENTS = "CREATE TABLE experiments (experiment_id INTEGER)"
@@ -65,7 +65,7 @@ def test_a_store_that_was_never_finished_is_made_anew(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"is half of a database without a run; it is now mlflow.db.broken"):
         client = open_client(uri)
 
-    assert experiment_of(client, "mine", uri)
+    assert experiment_of(client, "mine", uri, tmp_path)
     assert is_usable(database)
     with closing(sqlite3.connect(database)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)

@@ -12,9 +12,9 @@ from mlflow.entities import Run, ViewType
 
 from runners import mlflow_row
 from runners.mlflow_row import is_of, log_run
-from runners.mlflow_runs import experiment_of, open_client, runs_of
+from runners.mlflow_runs import open_client, runs_of
 from runners.store import Row, row_of
-from tests.runners.mlflow_stores import GRID, copied
+from tests.runners.mlflow_stores import copied, experiment_id
 from tests.runners.test_store import FIGURES, outcome, point
 
 TAGS = {"mlflow.parentRunId": "0" * 32, "xsim.folder": "here"}
@@ -38,7 +38,7 @@ def seen(run: Run) -> str:
 @pytest.mark.parametrize("unranked", [0, len(FIGURES)], ids=["figures", "none that is finite"])
 def test_both_ways_say_the_same(uri: str, monkeypatch: pytest.MonkeyPatch, unranked: int) -> None:
     client = open_client(uri)
-    experiment = experiment_of(client, GRID, uri)
+    experiment = experiment_id(client, uri)
     logged = row(**dict.fromkeys(list(FIGURES)[:unranked], float("nan")), point="p" * 300)
 
     log_run(client, experiment, logged, TAGS)
@@ -64,7 +64,7 @@ def test_both_ways_say_the_same(uri: str, monkeypatch: pytest.MonkeyPatch, unran
 def test_a_run_is_whole_or_not_there(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever ends the writer between two of its tables."""
     client = open_client(uri)
-    experiment = experiment_of(client, GRID, uri)
+    experiment = experiment_id(client, uri)
     tables = mlflow_row._tables
 
     def breaks(*args: Any, **more: Any) -> Any:

@@ -19,6 +19,7 @@ from runners.locks import lock
 from runners.points import Point
 from runners.pool import STARTS, Finished, Limits, finished
 from runners.ray_session import StartError
+from runners.resolve import pack
 from runners.worker import Outcome, Worker
 from xsim.families import FAMILIES
 
@@ -55,7 +56,7 @@ def point(number: int, fate: str, marker: str = "", wall_s: float = 1.0) -> Poin
         config={"fate": fate, "marker": marker, "wall_s": wall_s},
         key=f"{number:04d}",
         code="",
-        config_json="{}",
+        packed=pack("{}"),
         seed=0,
         batch=1,
         contradiction=None,

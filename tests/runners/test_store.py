@@ -17,7 +17,9 @@ from analysis.stored import parts
 from analysis.tables import select
 from analysis.version import SCHEMA_VERSION
 from runners.points import Point
-from runners.store import SCHEMA, VOLATILE, Store, row_of, write_whole
+from runners.resolve import pack
+from runners.store import SCHEMA, VOLATILE, Store, row_of
+from runners.whole_files import write_whole
 from runners.worker import Outcome
 from xsim.errors import SpecError
 from xsim.families import FAMILIES
@@ -35,7 +37,7 @@ def point(key: str, code: str = "c1") -> Point:
         config={},
         key=key,
         code=code,
-        config_json="{}",
+        packed=pack("{}"),
         seed=0,
         batch=8,
         contradiction=None,

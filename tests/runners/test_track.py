@@ -1,25 +1,39 @@
-"""What MLflow is told, and what it is not told."""
+"""A sweep and the process that writes its runs for MLflow."""
 
 from __future__ import annotations
 
-import json
-import math
+import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
+import psutil
 import pytest
 
-from runners import mlflow_row, mlflow_runs
-from runners import track as tracking
-from runners.mlflow_runs import end_sweep, experiment_of, open_client, origin, process, sweep_run
-from runners.store import Row, Store, row_of
-from runners.track import tracked
-from tests.runners.mlflow_stores import GRID, copied, logged, track, tracker
-from tests.runners.test_store import FIGURES, outcome, point, write
+from runners import mlflow_writer, track
+from runners.mlflow_runs import open_client
+from runners.store import Store, row_of
+from runners.track import Tracker
+from tests.runners.mlflow_stores import GRID, WriterThread, copied, logged, target
+from tests.runners.test_store import outcome, point, write
+
+SWEEP = """
+import sys, time
+from pathlib import Path
+from runners import track
+from runners.mlflow_writer import Target
+hangs = "import runners.mlflow_writer as w; w.open_client = lambda _: w.time.sleep(60); w.main()"
+track.WRITER = (sys.executable, "-c", hangs)
+found = track.Tracker(Target(uri="sqlite:///x.db", grid="g", sweep="s", folder=Path("g"), code="c"))
+found.start()
+while found._process is None:
+    time.sleep(0.01)
+print(found._process.pid, flush=True)
+time.sleep(60)
+"""
 
 
 @pytest.fixture
@@ -34,225 +48,35 @@ def uri(store: Store, template: Path) -> str:
     return copied(template, store.folder.parent)
 
 
-def row(key: str, status: str = "ok", attempt: int = 1, **values: Any) -> Row:
-    return row_of(point(key), outcome(status), worker=0, attempt=attempt) | values
+def add(found: Tracker, key: str) -> None:
+    """A row of ``key``, stored first."""
+    write(Store(found.target.folder), key)
+    found.add(row_of(point(key), outcome("ok"), worker=0, attempt=1))
 
 
-def test_statuses_mlflow_3932_skyrl_1516(store: Store, uri: str) -> None:
-    """What failed is FAILED, an answer is FINISHED, and the sweep ends as it is told."""
-    states = ("ok", "does_not_fit", "invalid", "failed", "timeout", "crashed", "out_of_memory")
-
-    track(tracker(uri, store, status="KILLED"), [row(f"k{i}", state) for i, state in enumerate(states)])
-
-    (parent,), runs = logged(uri)
-    assert parent.info.status == "KILLED"
-    found = [runs[f"k{i}"].info.status for i in range(len(states))]
-    assert found == ["FINISHED"] * 3 + ["FAILED"] * 4
-    assert all(run.info.end_time >= run.info.start_time for run in runs.values())
+def program(text: str) -> tuple[str, str, str]:
+    return sys.executable, "-c", text
 
 
-def test_a_row_of_which_no_batch_is_known_is_logged(store: Store, uri: str) -> None:
-    track(tracker(uri, store), [row("bad", "invalid", batch=None), row("good")])
-
-    assert set(logged(uri)[1]) == {"bad", "good"}
-
-
-def test_runs_nest_ray_19978_and_a_shells_run_captures_none_mlflow_15713(
-    store: Store, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever run and store the shell names, and nothing is left in the working directory: mlflow 7206."""
-    monkeypatch.setenv("MLFLOW_RUN_ID", "0" * 32)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///elsewhere.db")
-    monkeypatch.chdir(tmp_path)
-    before = sorted(path.name for path in tmp_path.iterdir())
-
-    track(tracker(uri, store), [row("k1"), row("k2")])
+def test_a_process_of_its_own_logs_what_comes_and_what_is_stored(store: Store, uri: str) -> None:
+    found = Tracker(target(uri, store), status="FINISHED")
+    found.start()
+    add(found, "k1")
+    write(store, "k2")
+    found.add_stored(["k2"])
+    found.close()
 
     (parent,), runs = logged(uri)
-    assert {run.data.tags["mlflow.parentRunId"] for run in runs.values()} == {parent.info.run_id}
-    assert "0" * 32 not in [run.info.run_id for run in runs.values()]
-    assert sorted(path.name for path in tmp_path.iterdir()) == before
-
-
-def test_what_is_not_finite_never_ranks_mlflow_25640_22827(store: Store, uri: str) -> None:
-    """A NaN would be 0, the best of all times; an infinity would be a large number."""
-    first, second, *_ = [name for name, value in FIGURES.items() if isinstance(value, float)]
-
-    track(tracker(uri, store), [row("k1") | {first: math.nan, second: math.inf}, row("k2")])
-
-    _, runs = logged(uri)
-    assert first not in runs["k1"].data.metrics
-    assert second not in runs["k1"].data.metrics
-    assert runs["k1"].data.tags["xsim.not_finite"] == f"{first}, {second}"
-    assert "xsim.not_finite" not in runs["k2"].data.tags
-    client = open_client(uri)
-    best = client.search_runs([runs["k2"].info.experiment_id], f"metrics.{first} < 1e9", order_by=[f"metrics.{first}"])
-    assert [run.data.tags["xsim.key"] for run in best] == ["k2"]
-
-
-def test_long_params_mlflow_6183_qlib_1317(store: Store, uri: str) -> None:
-    """A config of 10 kB is an artifact as it is; a name of 10 kB is cut as a parameter."""
-    config = json.dumps({"layers": list(range(3000))})
-    assert len(config) > 10_000
-
-    track(tracker(uri, store), [row("k1", point="p" * 10_000, config_json=config, reason="r" * 10_000)])
-
-    _, runs = logged(uri)
-    assert len(runs["k1"].data.params["point"]) == mlflow_row.TEXT_LIMIT
-    place = Path(runs["k1"].info.artifact_uri.removeprefix("file://"))
-    assert json.loads((place / "config.json").read_text()) == json.loads(config)
-    client = open_client(uri)
-    assert [item.path for item in client.list_artifacts(runs["k1"].info.run_id)] == ["config.json"]
-
-
-def test_a_default_run_is_sqlite_mlflow_23634_18534(store: Store, uri: str, tmp_path: Path) -> None:
-    track(tracker(uri, store), [row("k1")])
-
-    assert (store.folder.parent / "mlflow.db").read_bytes().startswith(b"SQLite format 3")
-    assert not list(tmp_path.rglob("mlruns"))
-    assert not list(tmp_path.rglob("meta.yaml"))
-
-
-def test_a_row_that_ran_again_replaces_its_run(store: Store, uri: str) -> None:
-    track(tracker(uri, store), [row("k1", "crashed"), row("k2")])
-    first = logged(uri)[1]
-
-    track(tracker(uri, store), [row("k1", "ok", attempt=2)])
-
-    _, runs = logged(uri)
-    assert runs["k1"].info.status == "FINISHED"
-    assert runs["k2"].info.run_id == first["k2"].info.run_id
-
-
-def test_what_a_killed_writer_left_is_closed_and_logged_again(store: Store, uri: str) -> None:
-    """Parents become KILLED; half a run is replaced from the tables; what others write is left alone."""
-    write(store, "k1")
-    track(tracker(uri, store, sweep="old"), [row("k1"), row("k2")])
-    (parent,), runs = logged(uri)
-    client = open_client(uri)
-    for run in (parent, runs["k1"]):
-        client.update_run(run.info.run_id, status="RUNNING")
-    journal = store.folder / "tracked.json"
-    journal.write_text(journal.read_text().replace('"working": false', '"working": true'))
-    foreign = client.create_run(parent.info.experiment_id, tags={"xsim.folder": "other:/x", "xsim.sweep": "theirs"})
-    own = client.create_run(parent.info.experiment_id, tags={"somebody": "else", "xsim.folder": origin(store.folder)})
-
-    track(tracker(uri, store, sweep="new", status="FINISHED"))
-
-    parents, again = logged(uri)
-    found = {run.data.tags["xsim.sweep"]: run.info.status for run in parents}
-    assert found == {"old": "KILLED", "new": "FINISHED", "theirs": "RUNNING"}
-    assert again["k1"].info.run_id != runs["k1"].info.run_id
-    assert again["k1"].info.status == "FINISHED"
-    assert again["k2"].info.run_id == runs["k2"].info.run_id
-    assert {client.get_run(run.info.run_id).info.status for run in (foreign, own)} == {"RUNNING"}
-
-
-def test_what_another_part_of_a_sweep_writes_is_left_alone(store: Store, uri: str) -> None:
-    """Parts of one sweep have one folder and one host; whoever lives writes on."""
-    client = open_client(uri)
-    track(tracker(uri, store))
-    experiment = logged(uri)[0][0].info.experiment_id
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        alive = process(other.pid)
-        tags = {"xsim.folder": origin(store.folder), "xsim.process": alive}
-        parent = client.create_run(experiment, tags=tags | {"xsim.sweep": "part"}).info.run_id
-        client.create_run(experiment, tags=tags | {"xsim.key": "k7"})
-
-        track(tracker(uri, store))
-        assert client.get_run(parent).info.status == "RUNNING"
-        assert "k7" in logged(uri)[1]
-
-    track(tracker(uri, store))
-    assert client.get_run(parent).info.status == "KILLED"
-    assert "k7" not in logged(uri)[1]
-    assert process(other.pid) != alive
-
-
-def test_parts_that_start_at_once_have_one_parent(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each makes one before it sees the other's; it ends with the last of them, as the worst of them did."""
-    monkeypatch.setattr(mlflow_runs, "SETTLED_S", 0.0)
-    client = open_client(uri)
-    experiment = experiment_of(client, GRID, uri)
-    both = threading.Barrier(2, timeout=60)
-    looks = threading.local()
-    real = mlflow_runs._oldest
-
-    def oldest(*words: Any) -> str:
-        found = real(*words)
-        if not getattr(looks, "number", 0):
-            both.wait()  # nobody has made one yet
-        elif looks.number == 1:
-            both.wait()
-            found = real(*words)
-        looks.number = getattr(looks, "number", 0) + 1
-        return found
-
-    monkeypatch.setattr(mlflow_runs, "_oldest", oldest)
-    found: list[str] = []
-
-    def begin(part: str) -> None:
-        found.append(sweep_run(client, experiment, "s1", name="n", code="c1", folder=store.folder, part=part))
-
-    parts = [threading.Thread(target=begin, args=(part,)) for part in ("1-of-2", "2-of-2")]
-    for each in parts:
-        each.start()
-    for each in parts:
-        each.join()
-
-    (parent,), _ = logged(uri)
-    assert found == [parent.info.run_id] * 2
-    end_sweep(client, parent.info.run_id, "FAILED", "1-of-2")
-    assert logged(uri)[0][0].info.status == "RUNNING"
-    end_sweep(client, parent.info.run_id, "FINISHED", "2-of-2")
-    assert logged(uri)[0][0].info.status == "FAILED"
-    monkeypatch.setattr(mlflow_runs, "_oldest", real)
-    track(tracker(uri, store, status="FINISHED"))
-    assert logged(uri)[0][0].info.status == "FINISHED", "who compares all of it says how it ended"
-
-
-def test_what_parts_log_beside_each_other_is_not_doubled(
-    store: Store, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The journal of the last knows nothing of the runs of those that it did not see begin."""
-    monkeypatch.setattr(mlflow_runs, "SETTLED_S", 0.0)
-    for number in (1, 2):
-        write(store, f"k{number}")
-        with monkeypatch.context() as patch:
-            patch.setattr(tracking, "tracked", lambda *_: set())
-            track(tracker(uri, store, status="FINISHED", part=f"{number}-of-2"), [row(f"k{number}")])
-
-    left = {"k1", "k2"} - tracked(store.folder, uri)
-    assert left == {"k1"}
-    track(tracker(uri, store, status="FINISHED"), stored=sorted(left))
-
-    (parent,), runs = logged(uri)
-    assert set(runs) == {"k1", "k2"}
-    assert {run.data.tags["mlflow.parentRunId"] for run in runs.values()} == {parent.info.run_id}
-
-
-def test_an_experiment_that_two_make_at_once(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = open_client(uri)
-    there = experiment_of(client, GRID, uri)
-    answers = iter([None])
-    real = client.get_experiment_by_name
-    monkeypatch.setattr(client, "get_experiment_by_name", lambda name: next(answers, real(name)))
-
-    assert experiment_of(client, GRID, uri) == there
-
-
-def test_the_same_sweep_goes_on_in_its_own_parent(store: Store, uri: str) -> None:
-    track(tracker(uri, store, status="KILLED"), [row("k1")])
-    track(tracker(uri, store, status="FINISHED"), [row("k2")])
-
-    (parent,), runs = logged(uri)
-    assert parent.info.status == "FINISHED"
-    assert set(runs) == {"k1", "k2"}
+    assert (found.problem, found.logged, found.left) == ("", 2, 0)
+    assert (parent.info.status, set(runs)) == ("FINISHED", {"k1", "k2"})
+    assert str(os.getpid()) not in parent.data.tags["xsim.process"]
+    assert "mlflow" not in {child.name() for child in psutil.Process().children()}
 
 
 def test_a_sweep_never_waits_for_mlflow(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what the queue has no room for the keys are noted, and the rows come from the tables: all are logged."""
-    monkeypatch.setattr(tracking, "QUEUE_ROWS", 3)
+    monkeypatch.setattr(track, "QUEUE_ROWS", 3)
+    monkeypatch.setattr(track, "writer", WriterThread)
     opened, go = threading.Event(), threading.Event()
 
     def slow(uri: str) -> object:
@@ -260,66 +84,49 @@ def test_a_sweep_never_waits_for_mlflow(store: Store, uri: str, monkeypatch: pyt
         assert go.wait(60)
         return open_client(uri)
 
-    monkeypatch.setattr(tracking, "open_client", slow)
-    found = tracker(uri, store)
+    monkeypatch.setattr(mlflow_writer, "open_client", slow)
+    found = Tracker(target(uri, store))
     found.start()
     assert opened.wait(60)
-    for number in range(12):
-        write(store, f"k{number}")
-        found.add(row(f"k{number}"))
+    keys = [f"k{number}" for number in range(200)]
+    for key in keys:  # more than a pipe holds
+        add(found, key)
     assert found._rows.qsize() == 3, "what waits in memory is bounded"
-    assert found.left == 12
+    assert found.left > 100
     go.set()
     found.close()
 
-    assert set(logged(uri)[1]) == {f"k{number}" for number in range(12)}
+    assert set(logged(uri)[1]) == set(keys)
     assert found.left == 0
 
 
-def test_who_is_in_a_hurry_leaves_the_rest_to_the_next_start(store: Store, uri: str) -> None:
-    for number in range(5):
-        write(store, f"k{number}")
-    found = tracker(uri, store, status="KILLED", hurry=True)
-    track(found, [row("k0")], stored=[f"k{number}" for number in range(1, 5)])
-    assert logged(uri)[0][0].info.status == "KILLED"
-    assert not logged(uri)[1]
+def test_who_is_in_a_hurry_hands_over_nothing_more(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(track, "writer", WriterThread)
+    found = Tracker(target(uri, store), status="KILLED", hurry=True)
+    found.add_stored(["k0"])
+    add(found, "k1")
+    found.start()
+    found.close()
 
-    left = {f"k{number}" for number in range(5)} - tracked(store.folder, uri)
-    track(tracker(uri, store, status="FINISHED"), stored=sorted(left))
-
-    assert set(logged(uri)[1]) == {f"k{number}" for number in range(5)}
-
-
-def test_runs_that_nobody_has_looked_for_are_not_doubled(store: Store, uri: str) -> None:
-    """One writer is killed before its journal says what it wrote; the next is in a hurry; the third logs the rest."""
-    keys = ["k0", "k1", "k2"]
-    for key in keys:
-        write(store, key)
-    track(tracker(uri, store), stored=keys)
-    assert set(logged(uri)[1]) == set(keys)
-    journal = store.folder / "tracked.json"
-    journal.write_text(json.dumps({**json.loads(journal.read_text()), "working": True, "keys": []}))
-
-    track(tracker(uri, store, hurry=True), stored=keys)
-    track(tracker(uri, store), stored=keys)
-
-    assert set(logged(uri)[1]) == set(keys)
+    (parent,), runs = logged(uri)
+    assert (parent.info.status, runs, found.problem) == ("KILLED", {}, "")
 
 
 def test_a_store_that_hangs_does_not_keep_who_is_in_a_hurry(
     store: Store, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    never = threading.Event()
-    monkeypatch.setattr(tracking, "open_client", lambda _uri: never.wait(30))
-    monkeypatch.setattr(tracking, "HURRY_S", 0.2)
-    found = tracker(uri, store, hurry=True)
+    """Its process is ended."""
+    monkeypatch.setattr(track, "WRITER", program("import time; time.sleep(60)"))
+    monkeypatch.setattr(track, "HURRY_S", 0.2)
+    found = Tracker(target(uri, store), hurry=True)
     found.start()
 
     started = time.monotonic()
     found.close()
 
     assert time.monotonic() - started < 20
-    never.set()
+    assert found._process is not None
+    assert found._process.wait(20) == -signal.SIGKILL
 
 
 def test_a_writer_that_fails_says_so_without_secrets(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,42 +135,56 @@ def test_a_writer_that_fails_says_so_without_secrets(store: Store, uri: str, mon
     def refuses(_uri: str) -> None:
         raise ConnectionError("no answer from postgresql://me:s3cret@db/runs")
 
-    monkeypatch.setattr(tracking, "open_client", refuses)
-    monkeypatch.setattr(tracking, "QUEUE_ROWS", 1)
-    found = tracker(uri, store)
+    monkeypatch.setattr(track, "writer", WriterThread)
+    monkeypatch.setattr(mlflow_writer, "open_client", refuses)
+    monkeypatch.setattr(track, "QUEUE_ROWS", 1)
+    found = Tracker(target(uri, store))
     found.start()
     for number in range(4):
-        found.add(row(f"k{number}"))
+        add(found, f"k{number}")
     found.close()
 
     assert found.problem == "ConnectionError: no answer from postgresql://me:***@db/runs"
 
 
-def test_a_clock_that_jumps_back_keeps_runs_whole(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([2e9, 1e9, 3e9, 1.5e9])
-    monkeypatch.setattr("runners.mlflow_row.time", type("Clock", (), {"time": staticmethod(lambda: next(clock))}))
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (program("raise SystemExit(3)"), "its process ended with code 3"),
+        (program("import os; os.kill(os.getpid(), 9)"), "its process ended with code -9"),
+        (("/nowhere",), "its process does not start: No such file or directory"),
+    ],
+)
+def test_a_process_that_ends_is_no_matter_of_the_sweep(
+    store: Store, uri: str, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], problem: str
+) -> None:
+    monkeypatch.setattr(track, "WRITER", words)
+    found = Tracker(target(uri, store))
+    found.start()
+    for number in range(20):
+        add(found, f"k{number}")
+    found.close()
 
-    track(tracker(uri, store), [row("k1"), row("k2")])
-
-    _, runs = logged(uri)
-    for run in runs.values():
-        assert run.info.end_time - run.info.start_time == 1000 * 1.0
+    assert found.problem == problem
 
 
-def test_a_deleted_experiment_is_taken_back(store: Store, uri: str) -> None:
-    track(tracker(uri, store), [row("k1")])
-    client = open_client(uri)
-    client.delete_experiment(logged(uri)[1]["k1"].info.experiment_id)
+def test_it_ends_with_the_sweep_though_its_store_hangs_and_takes_no_ctrl_c(tmp_path: Path) -> None:
+    with subprocess.Popen(program(SWEEP), cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=os.environ) as sweep:
+        assert sweep.stdout is not None
+        writer = psutil.Process(int(sweep.stdout.readline()))
+        assert os.getsid(writer.pid) != os.getsid(sweep.pid)
+        while signal.SIGINT not in ignored(writer.pid):
+            time.sleep(0.02)
+        writer.send_signal(signal.SIGINT)
+        writer.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        assert writer.is_running()
+        sweep.kill()
+    writer.wait(20)
 
-    track(tracker(uri, store), [row("k2")])
 
-    assert "k2" in logged(uri)[1]
-
-
-def test_first_contact_of_two_sweeps_hydraflow_245(template: Path) -> None:
-    """Two met on a new database: see ``made``."""
-    client = open_client(f"sqlite:///{template}")
-
-    other = client.get_experiment_by_name("other")
-    assert other is not None
-    assert len(client.search_runs([other.experiment_id])) == 1
+def ignored(pid: int) -> set[int]:
+    """Signals that the process does not take."""
+    (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigIgn")]
+    mask = int(line.split()[1], 16)
+    return {number for number in range(1, 32) if mask >> (number - 1) & 1}

@@ -20,8 +20,8 @@ import pytest
 
 from runners.mlflow_runs import open_client
 from runners.store import Store
-from tests.runners.mlflow_stores import GRID, copied, logged, track, tracker
-from tests.runners.test_track import row
+from tests.runners.mlflow_stores import GRID, copied, log, logged, target
+from tests.runners.test_mlflow_writer import row
 
 STARTS_S = 240  # on a busy machine; 5 s on an idle one
 CHROMIUM = next(
@@ -41,7 +41,7 @@ def page(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
     out = tmp_path_factory.mktemp("ui") / "outputs"
     store = Store(out / GRID)
     store.begin({"code": "c1"})
-    track(tracker(copied(template, out), store), [row("k1", reshard="lcm"), row("k2", reshard="hetauto")])
+    log(target(copied(template, out), store), [row("k1", reshard="lcm"), row("k2", reshard="hetauto")])
     port = free_port()
     words = [sys.executable, "-m", "runners.ui", str(out), "--port", str(port)]
     with (
@@ -103,7 +103,7 @@ def test_a_server_is_told_as_a_file_is(page: tuple[psutil.Process, str, Path], t
     store = Store(tmp_path / "outputs" / GRID)
     store.begin({"code": "c1"})
     for _ in range(2):
-        track(tracker(address, store, sweep="far", status="FINISHED"), [row("f1"), row("f2", "timeout")])
+        log(target(address, store, sweep="far"), [row("f1"), row("f2", "timeout")], status="FINISHED")
 
     parents, runs = logged(address)
     (parent,) = [each for each in parents if each.data.tags["xsim.sweep"] == "far"]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from runners.durations import Durations
 from runners.needs import Need
 from runners.points import Point
+from runners.resolve import pack
 from runners.waiting import MOST, SHORT_S, TOGETHER_S, Waiting
 from xsim.families import FAMILIES
 
@@ -24,7 +25,7 @@ def point(key: str, network: str = "analytic", cluster: str = "fig4", hosts: int
         config=plain,
         key=key,
         code="",
-        config_json="{}",
+        packed=pack("{}"),
         seed=0,
         batch=1,
         contradiction=None,

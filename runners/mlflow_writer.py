@@ -1,0 +1,260 @@
+"""Rows as runs of MLflow: found again by their tag ``xsim.key``, so that nothing is doubled.
+
+A journal beside the tables spares the question to whoever alone writes to a store, unless its last writer did not come
+to its end.
+
+A sweep starts this module as a process of its own (``runners.track``): MLflow takes 150 MB, and seconds to load. It is
+told what to do, and then the rows, by lines of JSON on stdin, and answers with one line at its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analysis.secrets import shown
+from analysis.stored import read_json
+from runners.mlflow_database import is_usable
+from runners.mlflow_row import is_of, log_run
+from runners.mlflow_runs import (
+    end_sweep,
+    experiment_of,
+    open_client,
+    origin,
+    runs_of,
+    sweep_run,
+    writes,
+    written_by,
+)
+from runners.settings import default_uri, sqlite_file
+from runners.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+    from runners.store import Row
+
+__all__ = ["JOURNAL", "Ending", "Target", "Writer", "serve", "told", "tracked"]
+
+JOURNAL = "tracked.json"
+BATCH_ROWS = 500  # read from the tables at a time
+ORPHAN_EVERY_S = 0.2
+
+
+def tracked(folder: Path, uri: str) -> set[str]:
+    """Keys of the runs of the tables in ``folder`` that the store at ``uri`` has."""
+    journal = read_json(folder / JOURNAL)
+    database = sqlite_file(uri)
+    if journal.get("uri") != shown(uri) or (database is not None and not is_usable(database)):
+        return set()
+    return set(journal.get("keys", ()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where the runs of a sweep go.
+
+    Attributes:
+        uri: Tracking URI, absolute.
+        grid: Name of the MLflow experiment.
+        sweep: Identity of the sweep; its parent run carries it as a tag.
+        folder: Of the tables, which the caller holds; the journal lies there.
+        code: Hash of the simulator.
+        part: Of the sweep, which others log beside; empty: all of it.
+    """
+
+    uri: str
+    grid: str
+    sweep: str
+    folder: Path
+    code: str
+    part: str = ""
+
+
+@dataclass(slots=True)
+class Ending:
+    """What is known of a sweep when its last row has come.
+
+    Attributes:
+        status: How it ended: FINISHED, FAILED or KILLED.
+        hurry: Leave what is not logged yet to the next start: somebody wants the process to end.
+        keys: Of further rows, which the tables hold.
+    """
+
+    status: str = "FAILED"
+    hurry: bool = False
+    keys: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes rows to a store; one at a time works on a folder.
+
+    Attributes:
+        doubts: Whether the store is asked about every run, whatever the journal says.
+        logged: Runs that were written.
+    """
+
+    target: Target
+    doubts: bool = False
+    logged: int = 0
+    _keys: set[str] = field(default_factory=set)
+    _halves: list[str] = field(default_factory=list)
+
+    def write(self, rows: Iterable[Row], ending: Ending) -> None:
+        """Log ``rows``, and then those that ``ending`` names, which may be filled in while ``rows`` come.
+
+        Raises:
+            Exception: Whatever MLflow raises.
+        """
+        target = self.target
+        client = open_client(target.uri)
+        self._keys = tracked(target.folder, target.uri)
+        experiment = experiment_of(client, target.grid, target.uri, target.folder)
+        self.doubts = self.doubts or self._doubts(client, experiment)
+        self._write_journal(working=True)
+        try:
+            self._end_stale(client, experiment)
+            parent = sweep_run(
+                client,
+                experiment,
+                target.sweep,
+                name=f"sweep {target.grid}",
+                code=target.code,
+                folder=target.folder,
+                part=target.part,
+            )
+            for row in rows:
+                self._log(client, experiment, parent, row)
+            if not ending.hurry:
+                for row in self._stored(ending.keys):
+                    self._log(client, experiment, parent, row)
+            end_sweep(client, parent, ending.status, target.part)
+        except BaseException:
+            self._write_journal(working=True)
+            raise
+        doubts = self.doubts and ending.hurry  # what has not been looked for may be there
+        self._write_journal(working=doubts or bool(target.part))  # and this journal hides those of other parts
+
+    def _log(self, client: MlflowClient, experiment: str, parent: str, row: Row) -> None:
+        """The run of ``row``, in place of those that are not or only half of it."""
+        key = str(row["key"])
+        if self.doubts or key in self._keys:
+            found = list(runs_of(client, experiment, f"tags.`xsim.key` = '{key}'"))
+            whole = [run for run in found if is_of(run, row)][:1]
+            for run in found:
+                if run not in whole:
+                    client.delete_run(run.info.run_id)
+            if whole:
+                self._keys.add(key)
+                return
+        log_run(client, experiment, row, {"mlflow.parentRunId": parent, **written_by(self.target.folder)})
+        self.logged += 1
+        self._keys.add(key)
+
+    def _stored(self, keys: Iterable[str]) -> Iterator[Row]:
+        """The rows of ``keys``, and those of which half a run was found, as the tables hold them, a few at a time."""
+        wanted = {*keys, *self._halves}
+        if not wanted:
+            return
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from analysis.tables import runs
+
+        table = runs(self.target.folder)
+        if table is None:
+            return
+        table = table.filter(pc.is_in(table["key"], pa.array(sorted(wanted), pa.string())))
+        for batch in table.to_batches(max_chunksize=BATCH_ROWS):
+            yield from batch.to_pylist()
+
+    def _doubts(self, client: MlflowClient, experiment: str) -> bool:
+        """Whether the store may have runs of ours that the journal does not know."""
+        target = self.target
+        if sqlite_file(target.uri) is None:  # others may write there
+            return True
+        journal = read_json(target.folder / JOURNAL)
+        if journal.get("uri") == shown(target.uri):
+            return bool(journal.get("working", True))
+        return bool(client.search_runs([experiment], "", max_results=1))
+
+    def _end_stale(self, client: MlflowClient, experiment: str) -> None:
+        """Close what a writer that was killed left RUNNING; of half a run the row is logged again."""
+        folder = self.target.folder
+        own = origin(folder)
+        usual = own if self.target.uri == default_uri(folder.parent) else None  # earlier versions did not say whose
+        for run in list(runs_of(client, experiment, "attributes.status = 'RUNNING'")):
+            tags = run.data.tags
+            if tags.get("xsim.folder", usual) != own or tags.get("xsim.sweep") == self.target.sweep or writes(run):
+                continue
+            if "xsim.key" in tags:
+                client.delete_run(run.info.run_id)
+                self._halves.append(tags["xsim.key"])
+            elif "xsim.sweep" in tags:
+                client.set_terminated(run.info.run_id, "KILLED")
+
+    def _write_journal(self, *, working: bool) -> None:
+        text = json.dumps({"uri": shown(self.target.uri), "working": working, "keys": sorted(self._keys)})
+        write_whole(self.target.folder / JOURNAL, text.encode())
+
+
+def told(error: Exception) -> str:
+    """What MLflow raised, as a line without secrets."""
+    return shown(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+
+
+def serve(lines: Iterable[str]) -> dict[str, object]:
+    """Do what ``lines`` ask for; what is answered: runs that were written, and why not all, if so.
+
+    The first line is a target, each that follows a ``row``, the last an ``ending``.
+    """
+    asked = map(json.loads, lines)
+    target = next(asked)
+    writer = Writer(Target(**target | {"folder": Path(target["folder"])}))
+    ending, problem = Ending(), ""
+    try:
+        writer.write(_rows(asked, ending), ending)
+    except Exception as error:  # whatever MLflow raises, the sweep goes on
+        problem = told(error)
+    return {"logged": writer.logged, "problem": problem}
+
+
+def _rows(asked: Iterator[Mapping[str, Any]], ending: Ending) -> Iterator[Row]:
+    """The rows that are ``asked`` for, and at last how it ends."""
+    for each in asked:
+        if "ending" in each:
+            end = each["ending"]
+            ending.status, ending.hurry, ending.keys = end["status"], end["hurry"], end["keys"]
+            return
+        yield each["row"]
+    raise EOFError("the sweep has ended without a word")
+
+
+def main() -> int:
+    """Serve the process that started this one, as long as it lives."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # that process says when it is time
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    answers, sys.stdout = sys.stdout, sys.stderr  # what MLflow prints is no answer
+    print(json.dumps(serve(sys.stdin)), file=answers, flush=True)
+    return 0
+
+
+def _end_with(parent: int) -> None:
+    """End this process at once when ``parent`` has ended: the next sweep may write to the same store."""
+    while os.getppid() == parent:
+        time.sleep(ORPHAN_EVERY_S)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
