@@ -217,15 +217,22 @@ def serve(lines: Iterable[str]) -> dict[str, object]:
 
     The first line is a target, each that follows a ``row``, the last an ``ending``.
     """
-    asked = map(json.loads, lines)
-    target = next(asked)
-    writer = Writer(Target(**target | {"folder": Path(target["folder"])}))
-    ending, problem = Ending(), ""
+    asked, ending, logged, problem = _messages(lines), Ending(), 0, ""
     try:
-        writer.write(_rows(asked, ending), ending)
+        target = next(asked)
+        writer = Writer(Target(**{**target, "folder": Path(target["folder"])}))
+        try:
+            writer.write(_rows(asked, ending), ending)
+        finally:
+            logged = writer.logged
     except Exception as error:  # whatever MLflow raises, the sweep goes on
         problem = told(error)
-    return {"logged": writer.logged, "problem": problem}
+    return {"logged": logged, "problem": problem}
+
+
+def _messages(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+    yield from map(json.loads, lines)
+    raise EOFError("the sweep was killed")
 
 
 def _rows(asked: Iterator[Mapping[str, Any]], ending: Ending) -> Iterator[Row]:
@@ -236,7 +243,6 @@ def _rows(asked: Iterator[Mapping[str, Any]], ending: Ending) -> Iterator[Row]:
             ending.status, ending.hurry, ending.keys = end["status"], end["hurry"], end["keys"]
             return
         yield each["row"]
-    raise EOFError("the sweep has ended without a word")
 
 
 def main() -> int:
@@ -245,7 +251,11 @@ def main() -> int:
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     answers, sys.stdout = sys.stdout, sys.stderr  # what MLflow prints is no answer
-    print(json.dumps(serve(sys.stdin)), file=answers, flush=True)
+    answer = serve(sys.stdin)
+    try:
+        print(json.dumps(answer), file=answers, flush=True)
+    except BrokenPipeError:  # that process was killed
+        os._exit(1)
     return 0
 
 

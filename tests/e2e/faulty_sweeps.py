@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -31,6 +32,7 @@ ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120.0  # for what has to happen some time; nothing here is measured
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 POINTS = 60
+WRITER = "MLflow's writer"
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
@@ -86,13 +88,18 @@ class Sweep:
         except psutil.NoSuchProcess:
             return []
 
+    def writers(self) -> list[psutil.Process]:
+        """The process that writes for MLflow, if it runs."""
+        return [one for one in self.victims("python") if "runners.mlflow_writer" in one.cmdline()]
+
     def kill(self, victim: str | signal.Signals, choose: random.Random) -> None:
         """One of its processes, or itself; whatever Ray started for it is gone then, and so are its files."""
         assert self.process is not None
         if isinstance(victim, str):
             name = "ray::Worker" if victim == "worker" else victim
-            until(lambda: bool(self.victims(name)) or self.ended, f"no {name} starts")
-            for process in self.victims(name)[: choose.choice((1, 1, 2))]:
+            found = self.writers if victim == WRITER else functools.partial(self.victims, name)
+            until(lambda: bool(found()) or self.ended, f"no {name} starts")
+            for process in found()[: choose.choice((1, 1, 2))]:
                 process.kill()
             return
         self.process.send_signal(victim)
@@ -101,10 +108,10 @@ class Sweep:
         until(self.left_nothing, "something is left behind")
 
     def finish(self) -> None:
-        """Until all is done; it may have been stopped."""
+        """Until all is done; it may have been stopped, or MLflow's writer have been killed."""
         until(lambda: self.ended, "it does not end")
         assert self.process is not None
-        if self.process.returncode != 1:
+        if self.process.returncode != 1 or "the same command logs the rest" in (self.folder / "log").read_text():
             self.start()
             until(lambda: self.ended, "it does not end")
         assert self.process.returncode == 1, (self.folder / "log").read_text()

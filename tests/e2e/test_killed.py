@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 import analysis
-from tests.e2e.faulty_sweeps import POINTS, SOAK, Sweep, check_mlflow, check_rows, prepared, until
+from tests.e2e.faulty_sweeps import POINTS, SOAK, WRITER, Sweep, check_mlflow, check_rows, prepared, until
 
 TIMEOUT_S = 15
 DRIVER = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
-KILLS: list[str | signal.Signals] = ["worker", "raylet", *DRIVER, "worker", "gcs_server", "worker"]
+KILLS: list[str | signal.Signals] = ["worker", "raylet", *DRIVER, "worker", WRITER, "gcs_server", "worker"]
 
 
 @pytest.mark.parametrize("seed", range(4 if SOAK else 1))
 def test_kills_lose_nothing(tmp_path: Path, seed: int) -> None:
-    """Of workers, of Ray's servers (ray 44704: it takes the driver along after a minute), and of the driver.
+    """Of workers, Ray's servers (ray 44704: it takes the driver along after a minute), MLflow's writer, and the driver.
 
     No dead worker keeps its slot (ray 62746), every failure has its own traceback (hydra 2284), done is done
     (hydra 1407), a file is whole or not there (arrow 3203), and no process or file is left (ray 31451, 2005, 62961).

@@ -29,7 +29,7 @@ LOG_BYTES = 1_000_000  # what the command itself says
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """At one instant, in bytes: the memory of the driver, of its writer for MLflow, of Ray's servers, and Ray's files."""
+    """At one instant, in bytes: memory of the driver, its writer for MLflow and Ray's servers, and Ray's files."""
 
     driver: int
     writer: int
@@ -41,11 +41,9 @@ def look(sweep: Sweep) -> Look:
     assert sweep.process is not None
     servers = [*sweep.victims("raylet"), *sweep.victims("gcs_server")]
     files = sum(path.lstat().st_size for path in sweep.short.rglob("*") if path.is_file())
-    driver = psutil.Process(sweep.process.pid)
-    (writer,) = [child for child in driver.children() if "runners.mlflow_writer" in child.cmdline()]
-    return Look(
-        driver.memory_info().rss, writer.memory_info().rss, sum(one.memory_info().rss for one in servers), files
-    )
+    driver = psutil.Process(sweep.process.pid).memory_info().rss
+    (writer,) = sweep.writers()
+    return Look(driver, writer.memory_info().rss, sum(one.memory_info().rss for one in servers), files)
 
 
 @pytest.mark.skipif(not SOAK, reason="it takes a quarter of an hour: make soak")
