@@ -106,8 +106,7 @@ def _run_claimed(plan: Plan, argv: Sequence[str], brake: Brake) -> tuple[int, st
         failed = any(status in FAILURES for status in states)
         if tracker is not None:
             well = not any(status in FAILURES for status in rows["status"].to_pylist())
-            tracker.status = "KILLED" if cause else "FINISHED" if well else "FAILED"
-            tracker.hurry = cause == "interrupted"
+            tracker.end("KILLED" if cause else "FINISHED" if well else "FAILED", hurry=cause == "interrupted")
         if shard is None:
             _report(store, rows)
     if tracker is not None and rows:

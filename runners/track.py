@@ -76,13 +76,19 @@ class Tracker:
         """Log the rows of ``keys`` that the tables hold, after all others."""
         self._later.extend(keys)
 
+    def end(self, status: str, *, hurry: bool = False) -> None:
+        """No row comes any more: what is left may be logged while the caller does something else."""
+        self.status, self.hurry = status, hurry
+        with suppress(queue.Full):  # then ``close`` says it
+            self._rows.put_nowait(None)
+
     @property
     def left(self) -> int:
         """Rows that are not handed over yet, about."""
         return self._rows.qsize() + len(self._later)
 
     def close(self) -> None:
-        """End the parent run with ``status`` after the last row, if it was started."""
+        """Wait until all is logged, and the parent run has ended with ``status``, if it was started."""
         if self._thread is None:
             return
         try:
