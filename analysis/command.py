@@ -65,7 +65,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise what ``exits`` shows."""
-        raise SpecError("command line", message, "it cannot be read", "--help lists what can")
+        known = "--help lists what can"
+        if any("=" in word and not word.startswith("-") for word in message.split()[2:]):
+            known = "settings such as out=FOLDER are for sweeps and runs; here the folder itself is named: FOLDER/GRID"
+        raise SpecError("command line", message, "it cannot be read", known)
 
 
 class Main(Protocol):

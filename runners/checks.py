@@ -104,7 +104,7 @@ def environment() -> Iterator[Finding]:
     told = {
         "MLFLOW_RUN_ID": "ignored: every run of a sweep is its own",
         "MLFLOW_TRACKING_URI": "ignored unless tracking=server",
-        "RAY_ADDRESS": "ignored unless ray=auto",
+        "RAY_ADDRESS": "ignored unless ray=cluster",
         "NUMBA_DISABLE_JIT": "simulations are a hundred times slower: unset it",
     }
     for name, meaning in told.items():

@@ -107,6 +107,8 @@ def _setting(text: str) -> Setting:
         raise
     except (HydraException, ArithmeticError, ValueError, RecursionError):
         fix = "write group=option, key=value or key=a,b,c, and quote special characters: \"key='value'\""
+        if text.startswith("on_done="):
+            fix = 'put the command into quotes of its own: on_done=\'"COMMAND"\', with \\" for each in it'
         raise SpecError("command line", text, "it cannot be read", fix) from None
     if override.package is not None:
         raise SpecError("command line", text, "a package cannot be chosen here", f"write {override.key_or_group}=...")

@@ -47,6 +47,7 @@ __all__ = ["JOURNAL", "Ending", "Target", "Writer", "serve", "told", "tracked"]
 JOURNAL = "tracked.json"
 BATCH_ROWS = 500  # read from the tables at a time
 ORPHAN_EVERY_S = 0.2
+TOLD = 300  # characters of what MLflow raised
 
 
 def tracked(folder: Path, uri: str) -> set[str]:
@@ -209,7 +210,8 @@ class Writer:
 
 def told(error: Exception) -> str:
     """What MLflow raised, as a line without secrets."""
-    return shown(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+    text = " ".join(str(error).split())
+    return shown(f"{type(error).__name__}: {text if len(text) <= TOLD else f'{text[: TOLD - 4]} ...'}")
 
 
 def serve(lines: Iterable[str]) -> dict[str, object]:

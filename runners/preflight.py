@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
+from urllib.parse import urlsplit
 
 from analysis.secrets import shown_words
 from analysis.stored import RUNS, TABLE
@@ -22,9 +23,10 @@ from runners.settings import sqlite_file
 from runners.shards import Shard
 from xsim.errors import SpecError
 
-__all__ = ["check_place", "check_store", "check_writable", "claimed"]
+__all__ = ["answers", "check_place", "check_store", "check_writable", "claimed"]
 
 PROBE_BYTES = 1 << 16
+SERVER_S = 3.0
 LOCK = ".lock"
 GLANCES_S = (0.1, 0.2)  # others look for an instant whether somebody holds it
 
@@ -77,6 +79,19 @@ def check_store(uri: str, key: str = "tracking.uri") -> None:
         except (ImportError, SQLAlchemyError) as error:
             fix = "install the driver, and name it as in mysql+pymysql://"
             raise SpecError(key, uri, str(error), fix) from None
+
+
+def answers(uri: str) -> bool:
+    """Whether the server of the store ``uri`` takes connections; true of what is no server."""
+    place = urlsplit(uri)
+    if place.scheme not in ("http", "https") or place.hostname is None:
+        return True
+    try:
+        port = place.port or (443 if place.scheme == "https" else 80)
+        socket.create_connection((place.hostname, port), timeout=SERVER_S).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -23,6 +23,8 @@ from xsim.spec.scenario import Scenario, check_deployment
 
 __all__ = ["list_points", "preview"]
 
+IDLE = "not to be simulated"
+
 
 def list_points(plan: Plan) -> None:
     """Print every point of a sweep: what is known to go wrong, its key, why it would run or not, and for how long."""
@@ -41,20 +43,19 @@ def list_points(plan: Plan) -> None:
             print(f"{point.title}  [{point.key[:8]}]  there: {status}")
             continue
         line, runs = preview(point)
-        reasons[reason.partition(":")[0].partition(",")[0] if runs else "not to be simulated"] += 1
+        reasons[reason.partition(":")[0].partition(",")[0] if runs else IDLE] += 1
         took_s = history.expected_s(point) if runs else 0.0
         if runs:
             expected_s.append(took_s)
-        print(f"{line}  {reason}{'' if not runs or took_s is None else f', about {_shown(took_s)}'}")
+        print(f"{line}  {reason if runs else IDLE}{'' if not runs or took_s is None else f', about {_shown(took_s)}'}")
     again = f"; retry=failed runs {counted(failed, 'point')} again" if failed else ""
     tell(_total(plan, len(points), reasons, expected_s) + again)
 
 
 def _total(plan: Plan, listed: int, reasons: Counter[str], expected_s: Sequence[float | None]) -> str:
     text = counted(listed, "point")
-    if reasons:
-        shown = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
-        text += f": {listed - reasons.total()} there, {shown}"
+    shown = "".join(f", {count} {reason}" for reason, count in reasons.items())
+    text += f": {listed - reasons.total()} there{shown}"
     known_s = [each for each in expected_s if each is not None]
     unknown = len(expected_s) - len(known_s)
     workers = min(plan.settings.num_workers or len(os.sched_getaffinity(0)), max(1, len(expected_s)))

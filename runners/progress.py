@@ -161,6 +161,7 @@ class _Lines:
             tell(line)
         now_s, ended = time.monotonic(), count.done.total()
         far = ended - self.last_done >= LINE_EVERY_SHARE * count.total
+        far = far or not count.left
         if ended > self.last_done and (far or now_s - self.last_s > LINE_EVERY_S):
             self.last_s, self.last_done = now_s, ended
             tell(f"[{now_s - count.started_s:6.1f} s] {count.line}")

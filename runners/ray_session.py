@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.command import tell
+from analysis.screen import counted
 from runners import leftovers
 from runners.locks import lock
 from runners.stop import Beside, BrokenOff, Stop
@@ -190,7 +192,11 @@ def _started(address: str, workers: int | None, folder: str, *, ship: bool) -> S
 
     if address != "local":
         _join(address, ship=ship)
-        return Session(workers or max(1, int(resource(ray.cluster_resources, "CPU"))))
+        cpus = int(resource(ray.cluster_resources, "CPU"))
+        hosts = sum(bool(one["Alive"]) for one in ray.nodes())  # type: ignore[no-untyped-call]
+        there: str = ray.get_runtime_context().gcs_address
+        tell(f"joined the Ray at {there}: {counted(hosts, 'host')}, {counted(cpus, 'CPU')}")
+        return Session(workers or max(1, cpus))
     count = workers or len(os.sched_getaffinity(0))
     _start_local(count, folder)
     own = set(leftovers.holders(folder))

@@ -179,7 +179,10 @@ def _choice(values: Sequence[Setting], more: dict[str, object]) -> str:
 
 
 def _advised(error: SpecError, deployment: str | None) -> SpecError:
-    """A deployment that contradicts model or cluster may be right, and they the wrong ones for it."""
+    """A deployment that contradicts model, cluster or batch may be right, and they the wrong ones for it."""
+    if deployment is not None and error.field == "batch":
+        fix = f"{error.fix} {deployment}, or choose a planner, which shares out any: planner=uniform"
+        return SpecError(error.field, error.value, error.problem, fix)
     if deployment is None or not re.fullmatch(r"deployment\..*\.(ranks|layers)", error.field):
         return error
     fix = f"{error.fix}, or choose the model and cluster that {deployment} was written for"

@@ -21,9 +21,23 @@ from runners.store import Store, row_of
 from runners.track import Tracker
 from runners.worker import Outcome
 
-__all__ = ["Running"]
+__all__ = ["Ended", "Running"]
 
 STATUS_EVERY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How it went.
+
+    Attributes:
+        cause: What stopped it early; empty if nothing did.
+        states: Of the points that were asked for, how many have ended, now or before, with which status. A row of an
+            earlier time whose point was to run again is none of them.
+    """
+
+    cause: str
+    states: Counter[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +59,8 @@ class Running:
     tracker: Tracker | None
     brake: Brake
 
-    def run(self, missing: Sequence[Point]) -> str:
-        """Run and store ``missing``; what stopped it early, empty if nothing did."""
+    def run(self, missing: Sequence[Point]) -> Ended:
+        """Run and store ``missing``."""
         settings = self.plan.settings
         workers = settings.num_workers or len(os.sched_getaffinity(0))
         by_network: dict[str, list[Point]] = {}
@@ -66,13 +80,13 @@ class Running:
         except KeyboardInterrupt:
             state = cause = "interrupted"
         finally:
-            self._note(state, count)
+            self._note(state, count, cause)
             if settings.shard is None:
                 self.store.compact()
-        return cause
+        return Ended(cause, self.before + count.done)
 
-    def _note(self, state: str, count: Count) -> None:
-        shard, more = self.plan.settings.shard, {"only": bool(self.plan.settings.only)}
+    def _note(self, state: str, count: Count, cause: str = "") -> None:
+        shard, more = self.plan.settings.shard, {"only": bool(self.plan.settings.only), "cause": cause}
         name = "status.json" if shard is None else f"status-{shard.name}.json"
         self.store.note(state, self.asked, self.before + count.done, count.eta_s, count.noted | more, name)
 

@@ -117,7 +117,8 @@ def _state(note: Mapping[str, Any]) -> str:
     """``running``, or what the note of a sweep that no longer runs means."""
     state = str(note.get("state"))
     if state != "running":
-        return state
+        cause = str(note.get("cause") or state)
+        return state if cause == state else f"{state} ({cause})"
     age_s = max(0.0, time.time() - float(note.get("noted_unix_s") or 0))
     here = note.get("host") == socket.gethostname()
     if here and not _lives(int(note.get("pid") or 0)):

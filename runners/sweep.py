@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from analysis.command import INTERRUPTED, exits, starts, tell
 from analysis.screen import counted
-from analysis.secrets import shown
+from analysis.secrets import shown, shown_words
 from runners.brake import FAILURES
 
 if TYPE_CHECKING:
@@ -97,13 +97,14 @@ def _run_claimed(plan: Plan, argv: Sequence[str], brake: Brake) -> tuple[int, st
     due = {point.key for point in missing}
     there = [point for point in plan.points if point.key in known and point.key not in due]
     before = Counter(known[point.key] for point in wanted if point.key in known and point.key not in due)
-    _announce(plan, store, len(wanted), before.total(), str(asked["code"]))
+    again = sum(point.key in known for point in missing)
+    _announce(plan, store, len(wanted), before.total(), again, str(asked["code"]))
     store.begin(asked, shared=shard is not None)
     with _tracker(plan, store, there, to_run=len(missing), asked=asked) as tracker:
-        cause = Running(plan, store, len(wanted), before, history.durations, tracker, brake).run(missing)
+        ended = Running(plan, store, len(wanted), before, history.durations, tracker, brake).run(missing)
+        cause, states = ended.cause, ended.states
         rows = store.rows_in_brief(plan.points)
-        states = _states(rows, wanted)
-        failed = any(status in FAILURES for status in states)
+        failed = sum(count for status, count in states.items() if status in FAILURES)
         if tracker is not None:
             well = not any(status in FAILURES for status in rows["status"].to_pylist())
             tracker.end("KILLED" if cause else "FINISHED" if well else "FAILED", hurry=cause == "interrupted")
@@ -121,10 +122,12 @@ def _run_claimed(plan: Plan, argv: Sequence[str], brake: Brake) -> tuple[int, st
         tell(f"{cause}: {states.total()} of {_asked(plan, len(wanted))} are done; the same command runs the rest")
     elif shard is not None:
         tell("when all parts are done, the same command without shard= compares them")
+    if failed and shard is None:
+        print(f"Again:   {_again(argv)}   (what failed, {counted(failed, 'point')})", flush=True)
     states_text = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
     done = f"{states.total()} of {_asked(plan, len(wanted))} done"
     summary = f"{plan.name}: {done}{f' ({states_text})' if states_text else ''}"
-    return (int(failed) if not cause or brake.failed else INTERRUPTED), summary
+    return (min(failed, 1) if not cause or brake.failed else INTERRUPTED), summary
 
 
 def _with_tables(
@@ -142,10 +145,10 @@ def _with_tables(
     return [replace(point, config={**point.config, **asked}) for point in wanted if point.key in due]
 
 
-def _states(rows: pa.Table, points: Sequence[Point]) -> Counter[str]:
-    """How many of ``points`` have a row with which status."""
-    keys = {point.key for point in points}
-    return Counter(row["status"] for row in rows.select(["key", "status"]).to_pylist() if row["key"] in keys)
+def _again(argv: Sequence[str]) -> str:
+    """The command that runs what failed."""
+    kept = [word for word in argv if not word.startswith(("force=", "retry="))]
+    return f"{starts('runners.sweep')} {shlex.join([*shown_words(kept), 'retry=failed'])}"
 
 
 def _asked(plan: Plan, wanted: int) -> str:
@@ -153,14 +156,19 @@ def _asked(plan: Plan, wanted: int) -> str:
     return f"{wanted} asked for" if plan.settings.only else str(wanted)
 
 
-def _announce(plan: Plan, store: Store, wanted: int, there: int, code: str) -> None:
-    """How many points are to run, and why perhaps more than expected."""
+def _announce(plan: Plan, store: Store, wanted: int, there: int, again: int, code: str) -> None:
+    """How many points are to run, of them some ``again``, and why perhaps more than expected; and how to follow it."""
+    part = f" in part {plan.settings.shard.name}" if plan.settings.shard else ""
     asked = f", {_asked(plan, wanted)}" if plan.settings.only else ""
-    text = f"{plan.name}: {counted(len(plan.points), 'point')}{asked}, {there} already there"
+    text = f"{plan.name}: {counted(len(plan.points), 'point')}{part}{asked}, {there} already there"
+    if again:
+        text += f", {again} to run again"
     if older := store.older(code):
         cause = "the simulator's code has changed since: " if there < wanted else ""
         text += f"; {cause}{counted(older, 'row')} of an earlier version hidden"
     tell(text)
+    if there < wanted:
+        tell(f"how far it is tells another shell: {starts('runners.status')} {shlex.quote(str(store.folder))}")
 
 
 @contextmanager
@@ -174,6 +182,7 @@ def _tracker(
     Parts of a sweep, which may run on other hosts, leave a file of all results to the sweep that compares them.
     """
     from runners.mlflow_writer import Target, tracked
+    from runners.preflight import answers
     from runners.settings import default_uri
     from runners.track import Tracker
 
@@ -183,6 +192,9 @@ def _tracker(
         return
     sweep, code, part = str(asked["sweep"]), str(asked["code"]), "" if shard is None else shard.name
     tracker = Tracker(Target(uri=uri, grid=plan.name, sweep=sweep, folder=store.folder, code=code, part=part))
+    if not answers(uri):
+        later = "rows are stored all the same, and this command logs them when it does"
+        tell(f"warning: no MLflow server answers at {shown(uri)}; {later}")
     logged = tracked(store.folder, uri)
     untracked = [point.key for point in there if point.key not in logged]
     with closing(tracker):

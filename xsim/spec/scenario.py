@@ -137,7 +137,8 @@ def check_deployment(plan: DeploymentPlan, scenario: Scenario) -> DeploymentPlan
         _check_contexts(group, scenario, f"deployment.{path}.cp")
     if plan.samples != scenario.batch:
         problem = f"the deployment trains {plan.samples} samples"
-        raise SpecError("batch", scenario.batch, problem, "make them equal")
+        fix = f"write {plan.samples}, or share out {scenario.batch} in the deployment"
+        raise SpecError("batch", scenario.batch, problem, fix)
     _check_simulated(plan, scenario.model)
     try:
         complete = with_ends(plan, scenario.model.layers)
