@@ -89,6 +89,9 @@ def exits(main: Callable[[Sequence[str]], int]) -> Main:
     def command(argv: Sequence[str] | None = None) -> int:
         if argv is not None:
             return answered(argv)
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:  # closed: nobody reads
+                setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the end
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, Noticed())
         with _warnings_told():
@@ -146,7 +149,7 @@ def tell(text: str) -> None:
     """Print ``text`` without its secrets on stderr; work goes on if nobody reads that any more."""
     try:
         print(shown(text), file=sys.stderr, flush=True)
-    except BrokenPipeError:
+    except OSError:  # a closed pipe, or a terminal that has gone
         _discard(sys.stderr.fileno())
 
 

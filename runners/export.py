@@ -99,11 +99,11 @@ def _sweeps(folder: Path, table: pa.Table) -> Iterator[tuple[str, list[str], str
 
 def _remove_strangers(folder: Path, keys: set[str], uri: str) -> int:
     """Delete the runs that were logged from this folder and are in no table of it."""
-    from runners.mlflow_runs import experiment_of, open_client, origin, runs_of
+    from runners.mlflow_runs import experiment_of, is_own, open_client, runs_of
 
     client = open_client(uri)
     found = runs_of(client, experiment_of(client, folder.name, uri, folder), "")
-    own = [run for run in found if run.data.tags.get("xsim.folder") == origin(folder)]
+    own = [run for run in found if is_own(run.data.tags, folder, uri)]
     strangers = [run for run in own if "xsim.key" in run.data.tags and run.data.tags["xsim.key"] not in keys]
     for run in strangers:
         client.delete_run(run.info.run_id)

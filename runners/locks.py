@@ -15,7 +15,7 @@ def lock(path: Path, *, shared: bool = False, surely: bool = False) -> TextIO | 
     Several may hold it ``shared``, as long as nobody holds it alone. Where the file system has no locks, nobody can be
     kept out: the file is open all the same, unless it is to be locked ``surely``.
     """
-    file = path.open("a+")
+    file = path.open("a+", encoding="utf-8", errors="backslashreplace")
     try:
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError as error:

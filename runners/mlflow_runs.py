@@ -9,13 +9,15 @@ import shutil
 import socket
 import sqlite3
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runners.mlflow_database import build, is_usable, put_aside
 from runners.mlflow_row import ARTIFACT
-from runners.settings import sqlite_file
+from runners.settings import default_uri, sqlite_file
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -25,6 +27,8 @@ __all__ = [
     "ENVIRONMENT",
     "end_sweep",
     "experiment_of",
+    "identity",
+    "is_own",
     "open_client",
     "origin",
     "process",
@@ -36,6 +40,7 @@ __all__ = [
 
 PART = "xsim.part."  # begins a tag of a parent run: how that part of the sweep ended
 ENDS = ("KILLED", "FAILED", "FINISHED")  # the worst first
+IDENTITY = "identity"
 SETTLED_S = 2.0  # longer than a store takes to make a run that was asked for
 
 ENVIRONMENT = {
@@ -113,8 +118,29 @@ def runs_of(client: MlflowClient, experiment: str, where: str) -> Iterator[Run]:
 
 
 def origin(folder: Path) -> str:
-    """Whence the runs of the tables in ``folder`` come."""
+    """Whence the runs of the tables in ``folder`` come, for people: another host may have a folder of that name too."""
     return f"{socket.gethostname()}:{folder}"
+
+
+@lru_cache(maxsize=16)
+def identity(folder: Path) -> str:
+    """What tells the tables in ``folder`` from all others, whatever host sees them; made when it is first asked for."""
+    path = folder / IDENTITY
+    if not path.exists():
+        hidden = folder / f".{IDENTITY}.{os.getpid()}@{socket.gethostname()}"
+        hidden.write_text(uuid.uuid4().hex)
+        with contextlib.suppress(FileExistsError):  # another part of the sweep was faster
+            os.link(hidden, path)
+        hidden.unlink()
+    return path.read_text()
+
+
+def is_own(tags: Mapping[str, str], folder: Path, uri: str) -> bool:
+    """Whether a run with ``tags`` in the store at ``uri`` is one of the tables in ``folder``."""
+    if "xsim.origin" in tags:
+        return tags["xsim.origin"] == identity(folder)
+    own = origin(folder)  # earlier versions said that much, or nothing
+    return tags.get("xsim.folder", own if uri == default_uri(folder.parent) else "") == own
 
 
 def process(number: int) -> str:
@@ -134,7 +160,7 @@ def writes(run: Run) -> bool:
 
 
 def sweep_run(
-    client: MlflowClient, experiment: str, sweep: str, *, name: str, code: str, folder: Path, part: str = ""
+    client: MlflowClient, experiment: str, sweep: str, *, name: str, code: str, folder: Path, uri: str, part: str = ""
 ) -> str:
     """Id of the parent run of a sweep, RUNNING; that of an earlier start, or of another ``part``, is continued.
 
@@ -142,12 +168,12 @@ def sweep_run(
     are there; then everybody takes the oldest.
     """
     tags = {"xsim.sweep": sweep, "xsim.code": code, **written_by(folder)}
-    run_id = _oldest(client, experiment, sweep)
+    run_id = _oldest(client, experiment, sweep, folder, uri)
     if not run_id:
         run_id = made = str(client.create_run(experiment, run_name=name, tags=tags).info.run_id)
         if part:
             time.sleep(SETTLED_S)
-            run_id = _oldest(client, experiment, sweep)
+            run_id = _oldest(client, experiment, sweep, folder, uri)
             if run_id != made:
                 client.delete_run(made)
     client.update_run(run_id, status="RUNNING")
@@ -167,15 +193,16 @@ def end_sweep(client: MlflowClient, run_id: str, status: str, part: str = "") ->
         client.set_terminated(run_id, next(each for each in ENDS if each in states))
 
 
-def _oldest(client: MlflowClient, experiment: str, sweep: str) -> str:
-    """The first of the parent runs of ``sweep``; empty if there is none."""
-    found = runs_of(client, experiment, f"tags.`xsim.sweep` = '{sweep}'")
-    return min(((run.info.start_time, str(run.info.run_id)) for run in found), default=(0, ""))[1]
+def _oldest(client: MlflowClient, experiment: str, sweep: str, folder: Path, uri: str) -> str:
+    """The first of the parent runs of ``sweep`` into ``folder``; empty if there is none."""
+    every = runs_of(client, experiment, f"tags.`xsim.sweep` = '{sweep}'")
+    found = [run.info for run in every if is_own(run.data.tags, folder, uri)]
+    return min(((info.start_time, str(info.run_id)) for info in found), default=(0, ""))[1]
 
 
 def written_by(folder: Path) -> dict[str, str]:
     """Tags that say whose a run is."""
-    return {"xsim.folder": origin(folder), "xsim.process": process(os.getpid())}
+    return {"xsim.origin": identity(folder), "xsim.folder": origin(folder), "xsim.process": process(os.getpid())}
 
 
 def _artifacts(database: Path) -> Path:

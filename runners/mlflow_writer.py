@@ -9,12 +9,11 @@ told what to do, and then the rows, by lines of JSON on stdin, and answers with 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
 import sys
-import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,14 +26,14 @@ from runners.mlflow_row import is_of, log_run
 from runners.mlflow_runs import (
     end_sweep,
     experiment_of,
+    is_own,
     open_client,
-    origin,
     runs_of,
     sweep_run,
     writes,
     written_by,
 )
-from runners.settings import default_uri, sqlite_file
+from runners.settings import sqlite_file
 from runners.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ __all__ = ["JOURNAL", "Ending", "Target", "Writer", "serve", "told", "tracked"]
 
 JOURNAL = "tracked.json"
 BATCH_ROWS = 500  # read from the tables at a time
-ORPHAN_EVERY_S = 0.2
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 TOLD = 300  # characters of what MLflow raised
 
 
@@ -56,7 +55,8 @@ def tracked(folder: Path, uri: str) -> set[str]:
     database = sqlite_file(uri)
     if journal.get("uri") != shown(uri) or (database is not None and not is_usable(database)):
         return set()
-    return set(journal.get("keys", ()))
+    keys = journal.get("keys")
+    return {key for key in keys if isinstance(key, str)} if isinstance(keys, list) else set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +131,7 @@ class Writer:
                 name=f"sweep {target.grid}",
                 code=target.code,
                 folder=target.folder,
+                uri=target.uri,
                 part=target.part,
             )
             for row in rows:
@@ -139,6 +140,7 @@ class Writer:
                 for row in self._stored(ending.keys):
                     self._log(client, experiment, parent, row)
             end_sweep(client, parent, ending.status, target.part)
+            _check_there(target.uri)
         except BaseException:
             self._write_journal(working=True)
             raise
@@ -149,7 +151,8 @@ class Writer:
         """The run of ``row``, in place of those that are not or only half of it."""
         key = str(row["key"])
         if self.doubts or key in self._keys:
-            found = list(runs_of(client, experiment, f"tags.`xsim.key` = '{key}'"))
+            every = runs_of(client, experiment, f"tags.`xsim.key` = '{key}'")
+            found = [run for run in every if is_own(run.data.tags, self.target.folder, self.target.uri)]
             whole = [run for run in found if is_of(run, row)][:1]
             for run in found:
                 if run not in whole:
@@ -190,12 +193,11 @@ class Writer:
 
     def _end_stale(self, client: MlflowClient, experiment: str) -> None:
         """Close what a writer that was killed left RUNNING; of half a run the row is logged again."""
-        folder = self.target.folder
-        own = origin(folder)
-        usual = own if self.target.uri == default_uri(folder.parent) else None  # earlier versions did not say whose
+        target = self.target
         for run in list(runs_of(client, experiment, "attributes.status = 'RUNNING'")):
             tags = run.data.tags
-            if tags.get("xsim.folder", usual) != own or tags.get("xsim.sweep") == self.target.sweep or writes(run):
+            own = is_own(tags, target.folder, target.uri)
+            if not own or tags.get("xsim.sweep") == target.sweep or writes(run):
                 continue
             if "xsim.key" in tags:
                 client.delete_run(run.info.run_id)
@@ -206,6 +208,17 @@ class Writer:
     def _write_journal(self, *, working: bool) -> None:
         text = json.dumps({"uri": shown(self.target.uri), "working": working, "keys": sorted(self._keys)})
         write_whole(self.target.folder / JOURNAL, text.encode())
+
+
+def _check_there(uri: str) -> None:
+    """Refuse to have written to a file that has no name any more.
+
+    Raises:
+        FileNotFoundError: Somebody removed it.
+    """
+    database = sqlite_file(uri)
+    if database is not None and not database.exists():
+        raise FileNotFoundError(f"{database} was removed while it was written")
 
 
 def told(error: Exception) -> str:
@@ -248,10 +261,12 @@ def _rows(asked: Iterator[Mapping[str, Any]], ending: Ending) -> Iterator[Row]:
 
 
 def main() -> int:
-    """Serve the process that started this one, as long as it lives."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # that process says when it is time
+    """Serve the process that started this one, whose number is the argument, as long as it lives."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # that process says when it is time
         signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # the next sweep may write to the same store
+    if os.getppid() != int(sys.argv[1]):
+        return 1
     answers, sys.stdout = sys.stdout, sys.stderr  # what MLflow prints is no answer
     answer = serve(sys.stdin)
     try:
@@ -259,13 +274,6 @@ def main() -> int:
     except BrokenPipeError:  # that process was killed
         os._exit(1)
     return 0
-
-
-def _end_with(parent: int) -> None:
-    """End this process at once when ``parent`` has ended: the next sweep may write to the same store."""
-    while os.getppid() == parent:
-        time.sleep(ORPHAN_EVERY_S)
-    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TypeVar, cast
@@ -21,7 +22,7 @@ _Outcome = tuple[Any, BaseException | None]
 Handler = Callable[[int, FrameType | None], object] | int | None
 
 LOOK_EVERY_S = 0.02
-SIGNALS = (signal.SIGINT, signal.SIGTERM)  # from a terminal; from docker, slurm or systemd
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # from a terminal; docker, slurm or systemd; one that closes
 
 
 class BrokenOff(Stopped):
@@ -55,11 +56,14 @@ def stoppable() -> Iterator[Stop]:
             if number == signal.SIGINT:
                 os._exit(stop.code)
             return  # who sends SIGTERM again sends SIGKILL in the end
+        if number == signal.SIGHUP:
+            _silence()
         stop.code = 128 + number  # as a shell reports it
         if not stop.is_held:
             raise Stopped(stop.code)
 
-    before = {number: signal.signal(number, handler) for number in SIGNALS}
+    taken = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # by nohup, for one
+    before = {number: signal.signal(number, handler) for number in taken}
     try:
         for number, old in before.items():
             if isinstance(old, Noticed) and old.came:  # and what was being imported took no notice
@@ -150,6 +154,16 @@ class Beside:
                 except BaseException as error:
                     outcome.append((None, error))
             time.sleep(LOOK_EVERY_S)
+
+
+def _silence() -> None:
+    """What is written to a terminal that has gone is dropped, and no error."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        with suppress(OSError):
+            if stat.S_ISCHR(os.fstat(number).st_mode):
+                os.dup2(nowhere, number)
+    os.close(nowhere)
 
 
 def _result(outcome: list[_Outcome]) -> Any:

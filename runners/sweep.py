@@ -20,12 +20,14 @@ from analysis.command import INTERRUPTED, exits, starts, tell
 from analysis.screen import counted
 from analysis.secrets import shown, shown_words
 from runners.brake import FAILURES
+from xsim.errors import XsimError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from runners.brake import Brake
     from runners.points import Plan, Point
+    from runners.running import Ended
     from runners.store import Store
     from runners.track import Tracker
 
@@ -118,16 +120,34 @@ def _run_claimed(plan: Plan, argv: Sequence[str], brake: Brake) -> tuple[int, st
         copy_table(store.rows(plan.points), plan.settings.copy_to)
         rest = "" if len(rows) == len(plan.points) else f" of {len(plan.points)}"
         print(f"Copy:    {shown(plan.settings.copy_to)} ({counted(len(rows), 'row')}{rest}: the points asked for)")
-    if cause:
-        tell(f"{cause}: {states.total()} of {_asked(plan, len(wanted))} are done; the same command runs the rest")
-    elif shard is not None:
-        tell("when all parts are done, the same command without shard= compares them")
-    if failed and shard is None:
+    _check_rows(store, rows, wanted, ended)
+    if shard is None and failed:
         print(f"Again:   {_again(argv)}   (what failed, {counted(failed, 'point')})", flush=True)
-    states_text = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
-    done = f"{states.total()} of {_asked(plan, len(wanted))} done"
-    summary = f"{plan.name}: {done}{f' ({states_text})' if states_text else ''}"
-    return (min(failed, 1) if not cause or brake.failed else INTERRUPTED), summary
+    return (min(failed, 1) if not cause or brake.failed else INTERRUPTED), _told(plan, ended, len(wanted))
+
+
+def _told(plan: Plan, ended: Ended, wanted: int) -> str:
+    """A line on what became of the points, and what to do next if they are not all that were asked for."""
+    states = ended.states
+    if ended.cause:
+        tell(f"{ended.cause}: {states.total()} of {_asked(plan, wanted)} are done; the same command runs the rest")
+    elif plan.settings.shard is not None:
+        tell("when all parts are done, the same command without shard= compares them")
+    text = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
+    return f"{plan.name}: {states.total()} of {_asked(plan, wanted)} done{f' ({text})' if text else ''}"
+
+
+def _check_rows(store: Store, rows: pa.Table, wanted: Sequence[Point], ended: Ended) -> None:
+    """Whether all that ended has its row.
+
+    Raises:
+        XsimError: Somebody removed files.
+    """
+    there = {*rows["key"].to_pylist()}
+    gone = ended.states.total() - sum(point.key in there for point in wanted)
+    if gone > 0:
+        problem = f"{counted(gone, 'row')} of {ended.states.total()} are gone: files in {store.folder} were removed"
+        raise XsimError(f"{problem} while it ran; the same command runs these points again")
 
 
 def _with_tables(
@@ -225,7 +245,9 @@ def _report_tracking(plan: Plan, tracker: Tracker) -> None:
     from runners.settings import default_uri
 
     if tracker.problem:
-        tell(f"warning: MLflow has not all runs: {tracker.problem}; the same command logs the rest")
+        tell(
+            f"warning: MLflow has not all runs: {tracker.problem}; when that is mended, the same command logs the rest"
+        )
     own = tracker.target.uri == default_uri(plan.settings.out)
     if tracker.target.uri.startswith("http"):
         print(f"MLflow:  {shown(tracker.target.uri)}")

@@ -8,6 +8,7 @@ row that finds the queue full its key is noted, and the row read from the tables
 from __future__ import annotations
 
 import json
+import os
 import queue
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from runners.mlflow_writer import Target
@@ -26,7 +28,7 @@ __all__ = ["Tracker", "writer"]
 
 QUEUE_ROWS = 256  # that wait in memory; of the others the tables hold all
 HURRY_S = 3.0  # a store that does not answer is not waited for any longer then
-WRITER = (sys.executable, "-m", "runners.mlflow_writer")
+WRITER = (sys.executable, "-P", "-m", "runners.mlflow_writer")  # -P: no modules of the working directory
 
 
 def writer() -> subprocess.Popen[str]:
@@ -35,8 +37,17 @@ def writer() -> subprocess.Popen[str]:
     Raises:
         OSError: It does not start.
     """
-    pipe = subprocess.PIPE
-    return subprocess.Popen(WRITER, stdin=pipe, stdout=pipe, text=True, bufsize=1, start_new_session=True)
+    pipe, own = subprocess.PIPE, Path(__file__).parents[1]
+    paths = os.pathsep.join([*filter(None, sys.path), str(own)])  # it finds what this process finds
+    return subprocess.Popen(
+        [*WRITER, str(os.getpid())],
+        stdin=pipe,
+        stdout=pipe,
+        text=True,
+        bufsize=1,
+        start_new_session=True,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
 
 
 @dataclass(slots=True)
@@ -84,8 +95,8 @@ class Tracker:
 
     @property
     def left(self) -> int:
-        """Rows that are not handed over yet, about."""
-        return self._rows.qsize() + len(self._later)
+        """Rows that are not handed over yet, about; none if there is nobody any more to take them."""
+        return 0 if self.problem else self._rows.qsize() + len(self._later)
 
     def close(self) -> None:
         """Wait until all is logged, and the parent run has ended with ``status``, if it was started."""

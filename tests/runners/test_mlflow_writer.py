@@ -7,14 +7,15 @@ import math
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runners import mlflow_row, mlflow_runs, mlflow_writer
-from runners.mlflow_runs import end_sweep, open_client, origin, process, sweep_run
-from runners.mlflow_writer import tracked
+from runners.mlflow_runs import end_sweep, identity, open_client, origin, process, runs_of, sweep_run
+from runners.mlflow_writer import Ending, Writer, tracked
 from runners.store import Row, Store, row_of
 from tests.runners.mlflow_stores import GRID, copied, experiment_id, log, logged, target
 from tests.runners.test_store import FIGURES, outcome, point, write
@@ -190,7 +191,7 @@ def test_parts_that_start_at_once_have_one_parent(store: Store, uri: str, monkey
     found: list[str] = []
 
     def begin(part: str) -> None:
-        found.append(sweep_run(client, experiment, "s1", name="n", code="c1", folder=store.folder, part=part))
+        found.append(sweep_run(client, experiment, "s1", name="n", code="c1", folder=store.folder, uri=uri, part=part))
 
     parts = [threading.Thread(target=begin, args=(part,)) for part in ("1-of-2", "2-of-2")]
     for each in parts:
@@ -227,6 +228,39 @@ def test_what_parts_log_beside_each_other_is_not_doubled(
     (parent,), runs = logged(uri)
     assert set(runs) == {"k1", "k2"}
     assert {run.data.tags["mlflow.parentRunId"] for run in runs.values()} == {parent.info.run_id}
+
+
+def test_what_another_folder_has_in_the_store_stays(store: Store, uri: str) -> None:
+    """The same points, asked for by the same sweep, perhaps on another host under the same path."""
+    other = Store(store.folder.parents[1] / "theirs" / GRID)
+    other.begin({"code": "c1"})
+    log(target(uri, other), [row("k1"), row("k2", "crashed")], status="FINISHED")
+
+    log(target(uri, store), [row("k1", attempt=2), row("k2")], status="FINISHED")
+
+    client = open_client(uri)
+    runs = list(runs_of(client, experiment_id(client, uri), "attributes.status != 'RUNNING'"))
+    assert sorted(run.data.tags["xsim.key"] for run in runs if "xsim.key" in run.data.tags) == ["k1", "k1", "k2", "k2"]
+    assert sum("xsim.sweep" in run.data.tags for run in runs) == 2
+    assert identity(store.folder) != identity(other.folder)
+
+
+def test_a_database_that_is_removed_meanwhile_is_told(store: Store, uri: str) -> None:
+    database = store.folder.parent / "mlflow.db"
+
+    def rows() -> Iterator[Row]:
+        yield row("k1")
+        database.unlink()
+
+    with pytest.raises(FileNotFoundError, match="was removed while it was written"):
+        Writer(target(uri, store)).write(rows(), Ending("FINISHED"))
+    assert not tracked(store.folder, uri)
+
+
+@pytest.mark.parametrize("keys", ["3", '"k1"', "[1, null]", "{}"])
+def test_a_journal_of_somebody_else_knows_nothing(store: Store, uri: str, keys: str) -> None:
+    (store.folder / "tracked.json").write_text(f'{{"uri": "{uri}", "keys": {keys}}}')
+    assert tracked(store.folder, uri) == set()
 
 
 def test_an_experiment_that_two_make_at_once(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:

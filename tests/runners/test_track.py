@@ -173,14 +173,36 @@ def test_it_ends_with_the_sweep_though_its_store_hangs_and_takes_no_ctrl_c(tmp_p
         assert sweep.stdout is not None
         writer = psutil.Process(int(sweep.stdout.readline()))
         assert os.getsid(writer.pid) != os.getsid(sweep.pid)
-        while signal.SIGINT not in ignored(writer.pid):
+        while signal.SIGHUP not in ignored(writer.pid):
             time.sleep(0.02)
         writer.send_signal(signal.SIGINT)
         writer.send_signal(signal.SIGTERM)
         time.sleep(0.1)
         assert writer.is_running()
+        writer.suspend()  # even then
         sweep.kill()
     writer.wait(20)
+
+
+def test_its_modules_are_those_of_the_sweep(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not files of the working directory that have their names."""
+    for name in ("json.py", "mlflow.py", "runners.py"):
+        Path(store.folder.parent, name).write_text("raise SystemExit('a stranger')")
+    monkeypatch.chdir(store.folder.parent)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    found = Tracker(target(uri, store))
+    found.start()
+    add(found, "k1")
+    found.close()
+
+    assert (found.problem, found.logged) == ("", 1)
+
+
+def test_one_whose_sweep_is_dead_before_it_begins_does_nothing() -> None:
+    done = subprocess.run(
+        [*track.WRITER, "1"], stdin=subprocess.DEVNULL, capture_output=True, env=os.environ, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
 
 
 def ignored(pid: int) -> set[int]:
