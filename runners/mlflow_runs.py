@@ -129,9 +129,9 @@ def identity(folder: Path) -> str:
     if not path.exists():
         hidden = folder / f".{IDENTITY}.{os.getpid()}@{socket.gethostname()}"
         hidden.write_text(uuid.uuid4().hex)
-        with contextlib.suppress(FileExistsError):  # another part of the sweep was faster
+        with contextlib.suppress(FileExistsError, FileNotFoundError):  # somebody else was faster
             os.link(hidden, path)
-        hidden.unlink()
+        hidden.unlink(missing_ok=True)
     return path.read_text()
 
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from runners import run, sweep, ui
+from runners import preflight, run, sweep, ui
 from xsim.families import names
+
+SHELL = ("sh", "-c")
+UNEQUAL = (
+    "the deployment trains 24 samples; write 24, or share out 7 in the deployment fig4_7b, or choose a planner, which "
+    "shares out any: planner=uniform"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("--config-dir nowhere", "--config-dir = "),
         ("seed=x", "seed = 'x': its type is str; write a whole number"),
         ("memory=ignore", "memory = 'ignore': there is no such policy"),
-        ("batch=7", "batch = 7: the deployment trains 24 samples; make them equal"),
+        ("batch=7", f"batch = 7: {UNEQUAL}"),
         ("deployment=null", "batch = None: no deployment says how many samples to train"),
         ("num_workers=0", "num_workers = 0: nothing would run"),
         ("seed=99999999999999999999999", "it is too large for a column of results; write at most 9223372036854775807"),
@@ -108,7 +117,7 @@ def test_run_refuses(words: str, message: str, folder: Path, capsys: pytest.Capt
         ("+grid=hetero", "grid = 'hetero': there is no such option; did you mean hetero_llama?"),
         ("", "grid = 'no axes': it has no points; name a grid"),
         ("batch=24", "it has no points; name a grid (+grid=NAME), vary a key, or start a single experiment with run"),
-        ("grid.axes.batch=[7]", "batch = 7: the deployment trains 24 samples; make them equal"),
+        ("grid.axes.batch=[7]", f"batch = 7: {UNEQUAL}"),
         ("+grid=nan", "grid = nan: there is no such option; choose one of"),
         (
             "+grid=hetero_llama +grid.include=[{seed:3,colour:red},{seed:0}] seed=0",
@@ -307,3 +316,17 @@ def test_setting_up_is_announced(folder: Path) -> None:
 
     commands = [line for line in lines if not line.startswith("make")]
     assert commands[0].startswith("echo 'setting up")
+
+
+def test_who_reads_nothing_is_no_error() -> None:
+    """All three streams closed."""
+    command = f"exec {shlex.quote(sys.executable)} -m runners.sweep network=analytic reshard=lcm,hetauto dry_run=true"
+    assert subprocess.run([*SHELL, f"{command} <&- >&- 2>&-"], env=os.environ, check=False).returncode == 0
+    assert subprocess.run([*SHELL, f"{command} >&-"], env=os.environ, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("uri", "answers"), [("http://me:pass@127.0.0.1:{port}", True), ("http://127.0.0.1:1", False)])
+def test_a_server_that_does_not_answer_is_told_at_the_start(uri: str, answers: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert preflight.answers(uri.format(port=server.getsockname()[1])) is answers
+    assert preflight.answers("sqlite:///nowhere.db")

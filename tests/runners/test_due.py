@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -112,6 +114,59 @@ def test_a_choice_of_points_that_cannot_be_made(
     assert not ran
 
 
+def test_a_forced_sweep_that_is_stopped_does_not_count_the_rows_of_earlier(
+    ran: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
+        yield Finished(points[0], simulate(points[0].config), 0, 1)
+        raise KeyboardInterrupt
+
+    sweep.main(GRID)
+    capsys.readouterr()
+    monkeypatch.setattr(pool, "finished", stopped)
+
+    assert sweep.main([*GRID, "force=true"]) == 130
+
+    shown = capsys.readouterr()
+    assert "adhoc: 2 points, 0 already there, 2 to run again\n" in shown.err
+    assert shown.err.endswith("interrupted: 1 of 2 are done; the same command runs the rest\n")
+
+
+def test_how_what_failed_runs_again_is_told(
+    ran: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_experiment: object) -> None:
+        raise RuntimeError("broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("runners.worker.run", fails)
+        assert sweep.main([*GRID, "force=true"]) == 1
+    (again,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Again:")]
+    assert again.endswith("   (what failed, 2 points)")
+    words = shlex.split(again.partition("   (")[0])
+    assert words[-len(GRID) - 1 :] == [*GRID, "retry=failed"]
+
+    assert sweep.main(words[-len(GRID) - 1 :]) == 0
+    assert "Again:" not in capsys.readouterr().out
+
+
+def test_rows_that_somebody_removed_meanwhile_are_no_success(
+    ran: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def removed(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
+        for point in points:
+            yield Finished(point, simulate(point.config), 0, 1)
+            shutil.rmtree(Path("outputs", "adhoc", "runs"))
+
+    monkeypatch.setattr(pool, "finished", removed)
+
+    assert sweep.main(GRID) == 1
+
+    said = capsys.readouterr().err
+    assert "error: 2 rows of 2 are gone: files in " in said
+    assert said.endswith(" were removed while it ran; the same command runs these points again\n")
+
+
 def test_digits_of_a_key_are_no_number() -> None:
     assert plan(*GRID, "only=0012").settings.only == ("0012",)
     assert plan(*GRID, "only=[12e4, 7]").settings.only == ("12e4", "7")
@@ -170,7 +225,7 @@ def test_a_dry_run_tells_how_failures_run_again(
     assert sweep.main([*GRID, "dry_run=true"]) == 0
     shown = capsys.readouterr()
     assert shown.out.count("]  there: failed\n") == 2
-    assert shown.err == "2 points; retry=failed runs 2 points again\n"
+    assert shown.err == "2 points: 2 there; retry=failed runs 2 points again\n"
 
     assert sweep.main([*GRID, "retry=failed", "dry_run=true"]) == 0
     assert capsys.readouterr().out.count("]  failed before: failed\n") == 2

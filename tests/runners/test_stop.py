@@ -15,7 +15,7 @@ from analysis.command import Stopped, exits
 from runners.stop import Beside, BrokenOff, Stop, stoppable
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_work_once(number: signal.Signals) -> None:
     before = signal.getsignal(number)
 
@@ -26,6 +26,17 @@ def test_a_signal_ends_the_work_once(number: signal.Signals) -> None:
 
     assert stop == Stop(128 + number)
     assert signal.getsignal(number) is before
+
+
+def test_who_ignores_hangups_goes_on() -> None:
+    """As after ``nohup``."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stoppable() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert stop == Stop(0)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_an_interruption_that_another_program_renames_keeps_its_code() -> None:

@@ -180,7 +180,9 @@ def test_there_is_no_fourth_stage_of_zero(scenario: dict[str, Any]) -> None:
 def test_batch_that_does_not_add_up(scenario: dict[str, Any]) -> None:
     scenario["batch"] = 32
 
-    assert message(scenario) == "batch = 32: the deployment trains 24 samples; make them equal"
+    assert (
+        message(scenario) == "batch = 32: the deployment trains 24 samples; write 24, or share out 32 in the deployment"
+    )
 
 
 def test_samples_that_do_not_add_up(scenario: dict[str, Any]) -> None:
