@@ -18,7 +18,7 @@ import analysis
 from tests.e2e.faulty_sweeps import POINTS, SOAK, Sweep, check_mlflow, check_rows, prepared, until
 
 SEEDS = int(os.environ.get("XSIM_SOAK_SEEDS", "40"))
-TIMEOUT_S = 5
+TIMEOUT_S = 10  # on a machine with other work, memory that is eaten takes 5 s
 LOOK_EVERY_S = 1.0
 PATIENCE_S = 3.0  # for a point, in the mean
 GROWTH = 1.1  # of the last third of the time over the second
@@ -63,11 +63,11 @@ def test_a_long_sweep_stays_small(tmp_path: Path) -> None:
         assert sweep.process.returncode == 1
         until(sweep.left_nothing, "something is left behind")
 
+    check_sizes(looks)
     rows = analysis.load(tmp_path / "outputs" / "adhoc").to_pylist()
     for seed in range(SEEDS):
         check_rows([row for row in rows if row["seed"] == seed], TIMEOUT_S)
     check_mlflow(tmp_path / "outputs" / "mlflow.db", rows)
-    check_sizes(looks)
     kept = sum(path.stat().st_size for path in (tmp_path / "outputs").rglob("*") if path.is_file())
     assert kept < ROW_BYTES * len(rows)
     assert (tmp_path / "log").stat().st_size < LOG_BYTES
