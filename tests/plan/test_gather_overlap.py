@@ -23,11 +23,11 @@ TWO_STAGES = tuple((stage((a,), layers=range(1, 3)), stage((a + 1,), layers=rang
 ONE_LAYER = 2 * SPEC.layer_parameters(1)
 
 
-def question(deployment: DeploymentPlan, *, tflops: float = 100.0, **options: int) -> Scenario:
+def question(deployment: DeploymentPlan, *, tflops: float = 100.0, overlap: bool = True) -> Scenario:
     """``deployment`` with a bucket for each layer, one after the other, on a host for each rank."""
-    asked = {"zero": 1, "gather_overlap": True, "bucket_bytes": ONE_LAYER, "serial_sync": True, **options}
+    asked = replace(deployment, zero=1, gather_overlap=overlap, bucket_bytes=ONE_LAYER, serial_sync=True)
     kinds = (device("toy", tflops),) * 4
-    return scenario(cluster(1, 1, 1, 1, devices=kinds), SPEC, replace(deployment, **asked))
+    return scenario(cluster(1, 1, 1, 1, devices=kinds), SPEC, asked)
 
 
 def simulated(asked: Scenario, *, fold: bool = True) -> Result:
@@ -66,7 +66,7 @@ def test_what_the_first_forward_pass_waits_for(tflops: float, waits: int) -> Non
         at_ps = max(at_ps, come_ps) + pass_ps
     assert (int(found.timeline.end_ps[0]), waited) == (at_ps, waits)
 
-    later = simulated(question(plan(*ONE_STAGE, micro_batches=2), tflops=tflops, gather_overlap=False))
+    later = simulated(question(plan(*ONE_STAGE, micro_batches=2), tflops=tflops, overlap=False))
     assert later.timeline.makespan_ps - found.timeline.makespan_ps == comes_ps[-1] - waited_ps
     bare_ps, beside_ps = (each.account.cause_ps("dp_comm")[0] for each in (later, found))
     assert bare_ps - beside_ps == comes_ps[-1] - waited_ps
@@ -99,13 +99,10 @@ def test_only_the_first_pass_of_each_part_waits() -> None:
 @pytest.mark.parametrize("tied", [False, True])
 def test_folding_changes_nothing(zero: int, serial: bool, tied: bool) -> None:
     wide = tuple((stage((a, a + 1), layers=range(1, 3)), stage((a + 2, a + 3), layers=range(3, 5))) for a in (0, 4))
-    hardware = cluster(4, 4)
-    asked = replace(question(plan(*TWO_STAGES), zero=zero, serial_sync=serial), cluster=hardware, deployment=None)
-    chosen = {"zero": zero, "serial_sync": serial, "gather_overlap": True, "bucket_bytes": ONE_LAYER}
-    deployment = replace(plan(*wide, micro_batches=4), **chosen)
-    asked = replace(asked, model=replace(SPEC, tied=tied), deployment=deployment)
+    asked = replace(plan(*wide), zero=zero, serial_sync=serial, gather_overlap=True, bucket_bytes=ONE_LAYER)
+    whole = scenario(cluster(4, 4), replace(SPEC, tied=tied), asked)
 
-    folded, walked = (simulated(asked, fold=fold) for fold in (True, False))
+    folded, walked = (simulated(whole, fold=fold) for fold in (True, False))
     assert folded.timeline.makespan_ps == walked.timeline.makespan_ps
     assert folded.account.causes_ps.tolist() == walked.account.causes_ps.tolist()
 
