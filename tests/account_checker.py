@@ -177,8 +177,8 @@ def _lanes(workload: Workload, timeline: Timeline, index: int, fetched: Fetched)
             own = "optimizer" if work is not None and work.kind == "optimizer" else "compute"
             for position, duration in enumerate(work.durations_ps if work is not None else ()):
                 found[f"{own} {position}"].append(starts[:, [number]] + np.array([0, duration]))
-    for times in fetched.values():
-        if index in times:
+    for number, times in fetched.items():
+        if index in times and workload.syncs[number].does == "fetch":  # all have come to one ahead from the beginning
             start, end = times[index]
             last = max(start for start, _ in times.values())
             found["fetch_missing"].append(np.array([[start, min(last, end)]]))

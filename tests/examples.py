@@ -110,6 +110,7 @@ def experiments(draw: st.DrawFn, network: str = "flow") -> Experiment:
     plan = DeploymentPlan(
         replicas=tuple(replicas),
         zero=zero,
+        gather_overlap=zero in (1, 2) and draw(st.booleans()),
         bucket_bytes=draw(st.sampled_from((None, 1, 50_000))),
         serial_sync=draw(st.booleans()),
         blocking_sends=draw(st.booleans()),

@@ -17,7 +17,7 @@ from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
 
 NEAR = 0.02
-SHARED_NICS = (-0.25, 0.05)  # rings that the formula lets use all NICs of a host may meet on one, see docs/model.md
+SHARED_NICS = 0.05  # hand-overs that meet on a NIC wait for each other, and delay little
 
 
 def experiment(cluster: str, hosts: int, model: str, batch: int, **options: object) -> Experiment:
@@ -57,11 +57,12 @@ def test_it_is_near_the_simulation(
     assert 0 < off < NEAR
 
 
-@pytest.mark.parametrize(("tp", "pp"), [(2, 1), (2, 8), (4, 2), (8, 2)])
-def test_where_devices_share_nics_it_is_less_near(tp: int, pp: int) -> None:
-    low, high = SHARED_NICS
-
-    assert low < difference(experiment("aws_p4d", 2, "gpt3_6_7b", 64, tp=tp, pp=pp)) < high
+@pytest.mark.parametrize(
+    ("hosts", "tp", "pp"), [(2, 1, 1), (2, 2, 1), (2, 4, 1), (4, 4, 1), (4, 2, 2), (2, 2, 8), (2, 4, 2), (2, 8, 2)]
+)
+def test_where_devices_share_nics_it_is_less_near(hosts: int, tp: int, pp: int) -> None:
+    """Two devices share a NIC: rings of two tensor ranks leave a host by one of four, those of four by two."""
+    assert 0 < difference(experiment("aws_p4d", hosts, "gpt3_6_7b", 64, tp=tp, pp=pp)) < SHARED_NICS
 
 
 def test_what_it_has_found_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ Fetched = Mapping[int, Mapping[int, tuple[int, int]]]
 
 
 def fetches(workload: Workload, timeline: Timeline) -> Fetched:
-    """Per fetch of weights (sync number), when each program waited for it, as the steps of its actions say."""
+    """Per fetch and gather ahead (sync number), when each program waited for it, as the steps of its actions say."""
     found: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
     passed: dict[tuple[int, str, int], int] = defaultdict(int)
     columns = (timeline.program, timeline.kind, timeline.micro_batch, timeline.chunk, timeline.walk)
@@ -51,11 +51,11 @@ def check_timeline(workload: Workload, timeline: Timeline) -> None:
     _check_moves(workload, timeline)
     fetched = fetches(workload, timeline)
     for number, sync in enumerate(workload.syncs):
-        if sync.does == "fetch":
+        if sync.does in ("ahead", "fetch"):
             _check_fetch(workload, timeline, number, fetched[number])
-        else:
+        if sync.does != "fetch":
             _check_sync(workload, timeline, number, rows)
-    assert all(workload.syncs[number].does == "fetch" for number in fetched), "a step fetches by what is no fetch"
+    assert {workload.syncs[number].does for number in fetched} <= {"ahead", "fetch"}, "a step waits for another sync"
     latest = int(timeline.ended_ps.max())
     assert timeline.makespan_ps == latest, f"the last program ends at {latest}, makespan {timeline.makespan_ps}"
 
@@ -156,6 +156,8 @@ def _check_sync(workload: Workload, timeline: Timeline, number: int, rows: Mappi
         if sync.does == "gather":
             updated = int(timeline.end_ps[rows[program][-1]])
             assert at == updated, f"{name}: comes to gather at {at}, has updated at {updated}"
+        elif sync.does == "ahead":
+            assert at == 0, f"{name}: comes at {at} to what the iteration begins with"
         else:
             assert at <= int(timeline.reached_ps[program]), f"{name}: released at {at}, after its last backward"
         earlier = range(number if workload.serial_sync else 0)
@@ -174,11 +176,13 @@ def _check_fetch(workload: Workload, timeline: Timeline, number: int, fetched: M
     assert sorted(fetched) == sorted(sync.programs), f"fetch {number} is of {sync.programs}, {sorted(fetched)} come"
     for member, program in enumerate(sync.programs):
         name = f"fetch {number}, program {program}"
-        noted = tuple(int(times[number][member]) for times in (timeline.released_ps, timeline.joined_ps))
+        ahead = sync.does == "ahead"
+        columns = (timeline.needed_ps,) if ahead else (timeline.needed_ps, timeline.released_ps, timeline.joined_ps)
+        noted = {int(times[number][member]) for times in columns}
         start, end = fetched[program]
-        assert noted == (start, start), f"{name}: noted at {noted}, its action comes to it at {start}"
+        assert noted == {start}, f"{name}: noted at {noted}, its action comes to it at {start}"
         done = int(timeline.done_ps[number][member])
-        assert done == end, f"{name}: has the weights at {done}, its action goes on at {end}"
+        assert (max(done, start) if ahead else done) == end, f"{name}: has the weights at {done}, goes on at {end}"
         assert end >= start, f"{name}: done before it came"
     last = max(start for start, _ in fetched.values())
     assert max(end for _, end in fetched.values()) >= last, f"fetch {number} is over before its last member came"

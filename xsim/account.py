@@ -40,7 +40,10 @@ OPERATORS = (
     *("grad_sync", "grad_gather", "grad_param_comm", "reshard_comm"),
     *("stall", "data_loading"),
 )
-SYNCS = {"sum": "grad_sync", "scatter": "grad_gather", "gather": "grad_param_comm", "fetch": "grad_param_comm"}
+SYNCS = {
+    **{"sum": "grad_sync", "scatter": "grad_gather"},
+    **dict.fromkeys(("gather", "ahead", "fetch"), "grad_param_comm"),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,10 +60,10 @@ class Account:
             belong to that kind; of ``grad_sync`` the time with at least one gradient sync of the rank under way, from
             the coming of its last member to the result, whether hidden behind computation or not; with optimizer
             sharding ``grad_gather`` likewise counts those that bring sums to shards, ``grad_param_comm`` those that
-            bring parameters back, after the update or for each pass; of ``reshard_comm`` the part of the bubble in
-            which all that the next action waits for has been sent and is under way, or with blocking sends what the
-            one before has sent; of ``stall`` the part of ``compute`` in which the rank stands still, of
-            ``data_loading`` that in which it waits for its samples.
+            bring parameters back, after the update, beside forward passes or for each pass; of ``reshard_comm`` the
+            part of the bubble in which all that the next action waits for has been sent and is under way, or with
+            blocking sends what the one before has sent; of ``stall`` the part of ``compute`` in which the rank stands
+            still, of ``data_loading`` that in which it waits for its samples.
         makespan_ps: The iteration.
     """
 

@@ -162,8 +162,8 @@ class _Backwards:
             action, span = self.timeline.action(before.row), (start_ps, done_ps)
             yield Piece("sync", SYNCS[sync.does], came, action, tuple(sorted(ranks)), *span, (sync.graph,))
         if released_ps == start_ps:
-            return before
-        return self._got(came, start_ps, ("sum", "scatter", "gather"), before=number)
+            return None if sync.does == "ahead" else before
+        return self._got(came, start_ps, ("sum", "scatter", "gather", "ahead"), before=number)
 
     def _action(self, row: int, at_ps: int) -> _Pieces:
         """The steps of an action before ``at_ps``; then what it waited for."""

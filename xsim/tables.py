@@ -43,7 +43,7 @@ __all__ = [
 
 Table = dict[str, Sequence[str] | Sequence[int] | NDArray[np.int64] | NDArray[np.float64]]
 
-_SYNCS = {"sum": "sync ", "scatter": "sync scatter ", "gather": "sync gather ", "fetch": "sync fetch "}
+_SYNCS = {"sum": "sync "} | {does: f"sync {does} " for does in ("scatter", "gather", "ahead", "fetch")}
 _CARRIED = {"F": "activations", "B": "gradients of activations"}
 _PERCENTS = (1, 5, 10, 25, 50, 75, 90, 95, 99, 100)
 _MEMORY = tuple(field.name for field in fields(RankMemory))

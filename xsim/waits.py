@@ -14,7 +14,7 @@ updated yet is missing, which counts as ``bubble`` as long as the program's own 
 With sharded weights a program also waits in the midst of an action, to fetch those of its next layers. That is a
 collective that it has reached, as one of tensor parallelism is: whatever the pipeline does, ``straggler_wait`` until
 the last of the members has come to this fetch, then ``dp_comm``. All ranks of the group wait from when its slowest has
-done what lies before.
+done what lies before. So it is with parameters that have been gathered since the iteration began.
 """
 
 from __future__ import annotations
@@ -109,12 +109,14 @@ def gathers(workload: Workload) -> frozenset[int]:
 
 
 def fetch_waits(workload: Workload, timeline: Timeline) -> Iterator[tuple[int, int, int, int]]:
-    """(program, its coming, when no member is missing any more, end) of each fetch of weights; inside actions."""
-    for sync, joined, done in zip(workload.syncs, timeline.joined_ps, timeline.done_ps, strict=True):
-        if sync.does == "fetch":
-            last_ps = int(joined.max())
-            for program, start, end in zip(sync.programs, joined.tolist(), done.tolist(), strict=True):
-                yield program, start, min(last_ps, end), end
+    """(program, its coming, when no member is missing any more, end) of each wait for weights; inside actions."""
+    times = (timeline.released_ps, timeline.needed_ps, timeline.done_ps)
+    for sync, released, needed, done in zip(workload.syncs, *times, strict=True):
+        if sync.does in ("ahead", "fetch"):
+            last_ps = int(released.max())
+            for program, start, end in zip(sync.programs, needed.tolist(), done.tolist(), strict=True):
+                if start < end:
+                    yield program, start, max(start, min(last_ps, end)), end
 
 
 def action_steps(workload: Workload, timeline: Timeline, row: int) -> Iterator[tuple[Compute | Collect, int, int, int]]:
@@ -231,7 +233,7 @@ def _all_released(workload: Workload, timeline: Timeline, *, after_update: bool)
     """
     complete = np.zeros(len(workload.programs), dtype=np.int64)
     for sync, released in zip(workload.syncs, timeline.released_ps, strict=True):
-        if sync.does == "fetch" or (sync.does == "gather") != after_update:
+        if sync.does in ("ahead", "fetch") or (sync.does == "gather") != after_update:
             continue
         members = list(sync.programs)
         last = max(released.max(), complete[members].max()) if workload.serial_sync else released.max()

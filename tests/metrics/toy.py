@@ -186,6 +186,7 @@ class Toy:
             reached_ps=np.array(reached, dtype=np.int64),
             synced_ps=np.array(synced, dtype=np.int64),
             released_ps=tuple(np.array(times, dtype=np.int64) for times in released),
+            needed_ps=tuple(np.full(len(each.programs), -1, dtype=np.int64) for each in self.workload.syncs),
             joined_ps=tuple(np.array(times, dtype=np.int64) for times in joined),
             done_ps=tuple(np.array(times, dtype=np.int64) for times in done),
             ended_ps=np.array(ended, dtype=np.int64),

@@ -77,8 +77,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("topology=two_datacenters topology.wan_bandwidth=400", "does not take it; write text, such as 1.6Tbps"),
         (
             "deployment.bogus=1",
-            "it has name, replicas, blocking_sends, bucket, predicted, rendezvous, serial_sync, tp_async, tp_overlap, "
-            "zero\n",
+            "it has name, replicas, blocking_sends, bucket, gather_overlap, predicted, rendezvous, serial_sync, "
+            "tp_async, tp_overlap, zero\n",
         ),
         ("cluster.hosts.0.nics=1", "did you mean nic? it has devices, nic; a plus before the key adds scale_up,"),
         ("cluster.hosts.0.count=2", "cluster.hosts.0.count = 2: cluster.hosts.0 does not have it yet; write +"),

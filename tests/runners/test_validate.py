@@ -27,7 +27,7 @@ NO_WORSE = {
     "vtrain_multi": 0.066,
     "korthikanti_2022": 0.054,
     "megatron_sc21": 0.035,
-    "mcore_h100": 0.079,
+    "mcore_h100": 0.088,
     "simumax_b200": 0.085,
     "dgxc_pretrain": 0.067,
     "bigscience_a100": 0.14,

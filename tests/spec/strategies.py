@@ -147,7 +147,7 @@ def plans(draw: st.DrawFn, layers: int = 8) -> DeploymentPlan:
     free = iter(range(1000))
     replicas = [_replica(draw, layers, free) for _ in range(draw(st.integers(1, 3)))]
     bucket = draw(st.none() | sizes)
-    names = ("serial_sync", "blocking_sends", "rendezvous", "tp_async", "tp_overlap")
+    names = ("serial_sync", "blocking_sends", "rendezvous", "tp_async", "tp_overlap", "gather_overlap")
     flags = {name: draw(st.booleans()) for name in names}
     zero = draw(st.integers(0, 3))
     return DeploymentPlan(

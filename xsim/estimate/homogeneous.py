@@ -35,7 +35,7 @@ class Homogeneous:
         lowered = site.lowered(deployment, _all_of(scenario.cluster, chosen))
         syncs_ps = [0] * len(lowered.workload.programs)
         for sync in lowered.workload.syncs:
-            if sync.does != "fetch":  # those are steps of actions
+            if sync.does not in ("ahead", "fetch"):  # those are steps of actions
                 for program in sync.programs:
                     syncs_ps[program] += lowered.alone_ps(sync.graph)
         programs = zip(lowered.workload.programs, syncs_ps, strict=True)

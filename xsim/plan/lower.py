@@ -87,7 +87,7 @@ def lower(
     devices = rank_devices(scenario.cluster)
     bodies = Bodies(Passes(scenario, compute, devices, plan.tp_async, plan.tp_overlap), collective, site, verify)
     kept = kept_states(scenario, plan, schedule.order) if plan.zero else {}
-    programs = partial(_programs, places, ready, needed, kept)
+    programs = partial(_programs, places, ready, needed, kept, once=plan.gather_overlap)
     workload = Workload(
         programs=programs(bodies),
         moves=tuple(_moves(plan, places, wires)),
@@ -159,15 +159,23 @@ def _programs(
     needed: Sequence[Needed],
     kept: Mapping[int, Kept],
     bodies: Bodies,
+    *,
+    once: bool,
 ) -> tuple[Program, ...]:
+    """``once``: each needs what is in ``needed`` for its first pass alone."""
     programs = []
     for place, own_ready, own_needed in zip(places, ready, needed, strict=True):
         stage, group = place.spec, place.devices
         by_action: dict[tuple[str, int], Body] = {("U", 0): bodies.update(stage, group, kept)}
+        first: dict[Action, Body] = {}
         for chunk, layers in enumerate(stage.layers):
+            of_all = {} if once else own_needed
             for kind in sorted({action.kind for action in place.actions if action.chunk == chunk}):
-                by_action[kind, chunk] = bodies.micro_batch(kind, stage, group, layers, own_ready, own_needed)
-        programs.append(Program(place.replica, place.stage, place.group, group, place.actions, by_action))
+                by_action[kind, chunk] = bodies.micro_batch(kind, stage, group, layers, own_ready, of_all)
+            if once and any(layer in layers for _, layer in own_needed):
+                action = next(each for each in place.actions if (each.kind, each.chunk) == ("F", chunk))
+                first[action] = bodies.micro_batch("F", stage, group, layers, own_ready, own_needed)
+        programs.append(Program(place.replica, place.stage, place.group, group, place.actions, by_action, first))
     return tuple(programs)
 
 
@@ -181,6 +189,8 @@ def _syncs(
     https://arxiv.org/abs/1910.02054; https://github.com/deepspeedai/DeepSpeed/issues/373). If weights are sharded as
     well, no rank may keep those of others: in place of the second half there is a fetch for every pass of a micro-batch
     through the layers, forward and backward (section 7.2.2), and each program has those that it needs before which one.
+    Second halves that overlap are those of the iteration before: they come first, in order of the layers, and each
+    program has those that it needs before its first pass through which one.
 
     Args:
         wires, sums: Of parameters, and of their gradients.
@@ -200,9 +210,12 @@ def _syncs(
     times = sum(action.completes and action.chunk == 0 for action in places[0].actions) if plan.zero >= 2 else 1
     every = len(buckets) if plan.zero >= 2 else 0
     shares = state_shares(plan)
+    forward = sorted(range(len(buckets)), key=lambda number: buckets[number].layers.start)
+    turns = {number: turn for turn, number in enumerate(forward) if plan.gather_overlap}
     before: list[Sync] = []
     after: list[Sync] = []
     ready: list[defaultdict[int, tuple[Ready, ...]]] = [defaultdict(tuple) for _ in places]
+    needed: list[defaultdict[tuple[str, int], tuple[Fetch, ...]]] = [defaultdict(tuple) for _ in places]
     for number, bucket in enumerate(buckets):
         layouts = [gradient_layout(owned[i][1], bucket) for i in bucket.members]
         parties: defaultdict[int, list[int]] = defaultdict(list)
@@ -217,19 +230,21 @@ def _syncs(
             if plan.zero >= 3:
                 after += [Sync(*back, does="fetch") for _ in _passes(bucket)]
             else:
-                after.append(Sync(*back, does="gather"))
+                after.append(Sync(*back, does="ahead" if plan.gather_overlap else "gather"))
         else:
             before.append(Sync(*what, bucket.size * wide, *sums.reduce(layouts, ranks)))
         for program, layer in dict.fromkeys(zip((owners[i] for i in bucket.members), bucket.after, strict=True)):
-            ready[program][layer] += (Ready(number, every),)
-    needed: list[defaultdict[tuple[str, int], tuple[Fetch, ...]]] = [defaultdict(tuple) for _ in places]
+            ready[program][layer] += (Ready(len(turns) + number, every),)
+            if plan.gather_overlap:  # what a backward pass ends with a forward pass begins with
+                needed[program]["F", layer] += (Fetch(turns[number]),)
     if plan.zero >= 3:
         needing = [(bucket.members, way, layer) for bucket in buckets for way, layer in _passes(bucket)]
         for number, (members, way, layer) in enumerate(needing, start=len(before) * times):
             for program in dict.fromkeys(owners[i] for i in members):
                 needed[program][way, layer] += (Fetch(number, len(needing)),)
-    whole = (*before * times, *after * (times if plan.zero >= 3 else 1))
-    return whole, [dict(own) for own in ready], [dict(own) for own in needed]
+    first = [after[number] for number in turns]
+    last = [] if plan.gather_overlap else after * (times if plan.zero >= 3 else 1)
+    return (*first, *before * times, *last), [dict(own) for own in ready], [dict(own) for own in needed]
 
 
 def _passes(bucket: Bucket) -> list[tuple[str, int]]:

@@ -118,11 +118,11 @@ class Fetch:
 
     Attributes:
         sync, every: In the n-th action to pass the chunk in that direction, from 0, sync number ``sync + every * n``
-            brings them.
+            brings them: a fetch, or a gather that has been under way since the iteration began.
     """
 
     sync: int
-    every: int
+    every: int = 0
 
 
 Step = Compute | Collect | Ready | Fetch
@@ -215,15 +215,17 @@ class Sync:
 
     Attributes:
         programs: Its members as program numbers; member i is party i of the graph. They come to it when their gradients
-            are complete, to a gather when they have updated, to a fetch in the midst of an action.
+            are complete, to a gather when they have updated, to one ahead when the iteration begins, to a fetch in the
+            midst of an action.
         kind: ``dense``, ``expert``, ``embedding`` or ``head``: the parameter class.
         layers: Which layers' gradients, or parameters.
         size_bytes: Of the gradient, over one whole copy.
         strategy: Which way was taken, where the resharding strategy has several (see ``CommPlan``).
         bound_ps: No plan takes less (``xsim.plan.bound``).
         does: ``sum`` gives every member the sum of the gradients; ``scatter`` each rank that of its shard, and
-            ``gather`` all members the parameters that the ranks have updated on their shards; ``fetch`` does so before
-            a pass through their layers, after which no member keeps more than its shards.
+            ``gather`` all members the parameters that the ranks have updated on their shards; ``ahead`` does so with
+            those of the iteration before, beside its forward passes; ``fetch`` does so before a pass through their
+            layers, after which no member keeps more than its shards.
     """
 
     programs: tuple[int, ...]
@@ -233,12 +235,12 @@ class Sync:
     graph: TransferGraph
     strategy: str = ""
     bound_ps: int = 0
-    does: Literal["sum", "scatter", "gather", "fetch"] = "sum"
+    does: Literal["sum", "scatter", "gather", "ahead", "fetch"] = "sum"
 
     @property
     def content(self) -> str:
         """What is exchanged: which parameters or their gradients, of which layers."""
-        what = "parameters" if self.does in ("gather", "fetch") else "gradients"
+        what = "parameters" if self.does in ("gather", "ahead", "fetch") else "gradients"
         return f"{self.kind} {what} of layers {self.layers.start}..{self.layers.stop - 1}"
 
 

@@ -182,6 +182,7 @@ class _Run:
         program = self.workload.programs[index]
         completions, turns, parts = program.completions(), program.turns(), self.parts[index]
         exchanges = self.exchanges[index] if self.exchanges else []
+        self.syncs.begin(index)
         for number, action in enumerate(program.actions):
             self.position[index] = action
             part = parts.of(action)
@@ -244,7 +245,7 @@ class _Run:
             if spans_ps is None:
                 spans_ps = course.spans_ps + shift_ps
             yield self._stop(course.stops[ahead], index, turn, at_ps)
-            spans_ps[ahead] = at_ps, self.now_ps
+            spans_ps[ahead] = at_ps, max(self.now_ps, at_ps)  # what is needed may have been there before
             now_ps = max(self.now_ps, at_ps + course.beside_ps[ahead])
             if now_ps > self.now_ps:
                 yield self.env.timeout(now_ps - self.now_ps)

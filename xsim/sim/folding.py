@@ -8,7 +8,7 @@ what they take alone, and the executor folds them into one timeout. Others that 
   before they use one of its links (alone on the wires: they are not faster in company), to their end;
 - background traffic, at any time: nothing is folded;
 - gradient syncs, and gathers and fetches of parameters: from the moment their first member has come to them, to
-  their end.
+  their end; gathers ahead from the beginning of the iteration.
 
 A source or member cannot be there before it has done what lies before that point in its program. What that takes at
 least, under any contention, is the time of the computations and of those collectives whose own rows share no link. A
@@ -65,6 +65,8 @@ class Folding:
             for index in sync.programs if sync.does == "gather" else ():
                 update = courses[workload.programs[index].body(UPDATE)]
                 self._ready_ps[index][number] = self._before_ps[index][-1] + update.least_total_ps
+            for index in sync.programs if sync.does == "ahead" else ():
+                self._ready_ps[index][number] = -_NEVER_PS
         self._joined_ps: list[list[int | None]] = [[None] * len(sync.programs) for sync in workload.syncs]
         self._known_ps = [0] * len(workload.syncs)  # of each sync, what ``_earliest_ps`` has last said
         self._open = [len(sync.programs) for sync in workload.syncs]

@@ -22,7 +22,8 @@ class Syncs:
     Where syncs are serial, a program takes part in its own in order of their number: in one when its gradients are
     complete and it has the result of the one before. All members keep to one order, so nobody waits for ever: of the
     syncs that are not over, all members of the first have been through those before it. Gathers have the highest
-    numbers: what they wait for besides, an update, waits for none of them.
+    numbers: what they wait for besides, an update, waits for none of them. Those ahead have the lowest, and their
+    members come to them when the iteration begins.
 
     Fetches take no turns. All members of one pass the same actions in the same order, and with them the same fetches
     (``xsim.spec.scenario`` refuses other deployments), so that who is behind waits for nobody who is ahead.
@@ -38,6 +39,7 @@ class Syncs:
         self._handles: dict[int, int] = {}
         self._ends: dict[tuple[int, bool], list[Due]] = defaultdict(list)
         self._gathers: dict[int, list[int]] = defaultdict(list)
+        self._ahead: dict[int, dict[int, Due]] = defaultdict(dict)
         self._turns: dict[int, deque[int]] = defaultdict(deque)
         self._member: dict[tuple[int, int], int] = {}
         self.waiting: dict[tuple[int, int], Due] = {}
@@ -46,10 +48,18 @@ class Syncs:
             if sync.does == "fetch":  # submitted when the first member comes
                 continue
             for end, program in zip(self._submit(number), sync.programs, strict=True):
-                self._ends[program, sync.does == "gather"].append(end)
+                if sync.does == "ahead":
+                    self._ahead[program][number] = end
+                else:
+                    self._ends[program, sync.does == "gather"].append(end)
                 if sync.does == "gather":
                     self._gathers[program].append(number)
                 self._turns[program].append(number)
+
+    def begin(self, program: int) -> None:
+        """``program`` begins the iteration, and comes to its gathers of what the one before has updated."""
+        for number in self._ahead[program]:
+            self.release(number, program, 0)
 
     def ends(self, program: int) -> list[Due]:
         """What ``program`` waits for before it updates: the results of its syncs."""
@@ -62,10 +72,13 @@ class Syncs:
         return self._ends[program, True]
 
     def fetch(self, number: int, program: int, at_ps: int) -> Due:
-        """``program`` comes to fetch ``number`` at ``at_ps``, which may lie ahead; what it then waits for."""
+        """``program`` needs ``number``, a fetch or ahead, at ``at_ps``, which may lie ahead; what it then waits for."""
+        member = self._member[number, program]
+        self._log.needed_ps[number][member] = at_ps
+        if number in self._ahead[program]:
+            return self._ahead[program][number]
         if number not in self._handles:
             self._submit(number)
-        member = self._member[number, program]
         end = self.waiting[self._handles[number], member]
         self._log.released_ps[number][member] = at_ps
         self._join(number, member, at_ps)

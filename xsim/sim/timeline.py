@@ -55,7 +55,9 @@ class Timeline:
         synced_ps: When all of its gradient syncs were done; ``reached_ps`` if it has none, P.
         ended_ps: When each program had ended: its update, and its gathers of parameters if it has any, P.
         released_ps: Per sync, when each member's gradients were complete, for a gather when it had updated, for a
-            fetch when it came to it, in the sync's member order.
+            fetch when it came to it, for one ahead the beginning of the iteration, in the sync's member order.
+        needed_ps: Per sync, when each member came to need its result in the midst of an action: of a fetch, or one
+            ahead; else -1.
         joined_ps: Per sync, from when on each member took part: then, or where syncs are serial when its turn came.
         done_ps: Per sync, when each member had the result.
         exchanges: Hand-overs for which both sides waited, in the order of their ends.
@@ -76,6 +78,7 @@ class Timeline:
     synced_ps: Ints
     ended_ps: Ints
     released_ps: tuple[Ints, ...]
+    needed_ps: tuple[Ints, ...]
     joined_ps: tuple[Ints, ...]
     done_ps: tuple[Ints, ...]
     makespan_ps: int
@@ -93,6 +96,7 @@ class Log:
         programs = len(workload.programs)
         self.reached_ps, self.synced_ps, self.ended_ps = [-1] * programs, [-1] * programs, [-1] * programs
         self.released_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
+        self.needed_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
         self.joined_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
         self.done_ps = [[-1] * len(sync.programs) for sync in workload.syncs]
         self.exchanges: list[Exchange] = []
@@ -129,6 +133,7 @@ class Log:
             synced_ps=np.array(self.synced_ps, dtype=np.int64),
             ended_ps=np.array(self.ended_ps, dtype=np.int64),
             released_ps=tuple(np.array(times, dtype=np.int64) for times in self.released_ps),
+            needed_ps=tuple(np.array(times, dtype=np.int64) for times in self.needed_ps),
             joined_ps=tuple(np.array(times, dtype=np.int64) for times in self.joined_ps),
             done_ps=tuple(np.array(times, dtype=np.int64) for times in self.done_ps),
             makespan_ps=max(self.ended_ps),

@@ -191,6 +191,8 @@ class DeploymentPlan:
         zero: What data-parallel ranks hold a part of instead of a copy (ZeRO, https://arxiv.org/abs/1910.02054): 0
             nothing, 1 the optimizer states, 2 the gradients too, 3 the weights too, which are then gathered bucket by
             bucket before each pass through their layers: the group stands still until it has them.
+        gather_overlap: With ``zero`` 1 or 2, the parameters that an iteration has updated are gathered beside the first
+            forward passes of the next, bucket by bucket, the first layers first, instead of after the update.
         serial_sync: A rank in several data-parallel groups syncs with one after the other, last layers first, and not
             with all at once.
         blocking_sends: A group waits until what it sends to another stage has arrived, instead of computing on.
@@ -207,6 +209,7 @@ class DeploymentPlan:
     name: str = ""
     bucket_bytes: int | None = None
     zero: int = 0
+    gather_overlap: bool = False
     serial_sync: bool = False
     blocking_sends: bool = False
     rendezvous: bool = False

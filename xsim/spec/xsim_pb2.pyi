@@ -238,7 +238,7 @@ class ModelSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., layers: _Optional[int] = ..., hidden: _Optional[int] = ..., heads: _Optional[int] = ..., kv_heads: _Optional[int] = ..., ffn: _Optional[int] = ..., vocab: _Optional[int] = ..., seq_len: _Optional[int] = ..., gated: _Optional[bool] = ..., norm: _Optional[str] = ..., bias: _Optional[bool] = ..., learned_positions: _Optional[bool] = ..., tied: _Optional[bool] = ..., dropout: _Optional[bool] = ..., experts: _Optional[int] = ..., experts_per_token: _Optional[int] = ..., expert_ffn: _Optional[int] = ..., shared_ffn: _Optional[int] = ...) -> None: ...
 
 class DeploymentPlan(_message.Message):
-    __slots__ = ("replicas", "name", "bucket", "zero", "serial_sync", "blocking_sends", "tp_overlap", "predicted", "tp_async", "rendezvous")
+    __slots__ = ("replicas", "name", "bucket", "zero", "serial_sync", "blocking_sends", "tp_overlap", "predicted", "tp_async", "rendezvous", "gather_overlap")
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     BUCKET_FIELD_NUMBER: _ClassVar[int]
@@ -249,6 +249,7 @@ class DeploymentPlan(_message.Message):
     PREDICTED_FIELD_NUMBER: _ClassVar[int]
     TP_ASYNC_FIELD_NUMBER: _ClassVar[int]
     RENDEZVOUS_FIELD_NUMBER: _ClassVar[int]
+    GATHER_OVERLAP_FIELD_NUMBER: _ClassVar[int]
     replicas: _containers.RepeatedCompositeFieldContainer[Replica]
     name: str
     bucket: str
@@ -259,7 +260,8 @@ class DeploymentPlan(_message.Message):
     predicted: str
     tp_async: bool
     rendezvous: bool
-    def __init__(self, replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., name: _Optional[str] = ..., bucket: _Optional[str] = ..., zero: _Optional[int] = ..., serial_sync: _Optional[bool] = ..., blocking_sends: _Optional[bool] = ..., tp_overlap: _Optional[bool] = ..., predicted: _Optional[str] = ..., tp_async: _Optional[bool] = ..., rendezvous: _Optional[bool] = ...) -> None: ...
+    gather_overlap: bool
+    def __init__(self, replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., name: _Optional[str] = ..., bucket: _Optional[str] = ..., zero: _Optional[int] = ..., serial_sync: _Optional[bool] = ..., blocking_sends: _Optional[bool] = ..., tp_overlap: _Optional[bool] = ..., predicted: _Optional[str] = ..., tp_async: _Optional[bool] = ..., rendezvous: _Optional[bool] = ..., gather_overlap: _Optional[bool] = ...) -> None: ...
 
 class Replica(_message.Message):
     __slots__ = ("stages", "micro_batch", "micro_batches")

@@ -50,7 +50,8 @@ class Uniform:
         bucket: Largest gradient bucket, such as ``100 MB``; empty: one per data-parallel group.
         search: Take the ``tp``, ``pp`` and ``micro_batch`` that fit and have the shortest iteration by its closed form,
             which is that without ``zero`` and without the settings after it; none of the three is given then.
-        zero, serial_sync, blocking_sends, rendezvous, tp_async, tp_overlap: Of the deployment, as they are.
+        zero, gather_overlap, serial_sync, blocking_sends, rendezvous, tp_async, tp_overlap: Of the deployment, as they
+            are.
     """
 
     tp: int = 0
@@ -64,6 +65,7 @@ class Uniform:
     bucket: str = ""
     search: bool = False
     zero: int = 0
+    gather_overlap: bool = False
     serial_sync: bool = False
     blocking_sends: bool = False
     rendezvous: bool = False
@@ -103,6 +105,7 @@ class Uniform:
             ),
             bucket_bytes=self._bucket_bytes(),
             zero=self.zero,
+            gather_overlap=self.gather_overlap,
             serial_sync=self.serial_sync,
             blocking_sends=self.blocking_sends,
             rendezvous=self.rendezvous,

@@ -194,7 +194,7 @@ class ModelTables:
     def sync_floor_ps(self, kind: str, tp: int, ends: tuple[bool, bool]) -> Ints:
         model, head = self.scenario.model, self.layers + 1
         size = max(map(len, self.ranks[kind].values()))
-        rate = max(self._port(kind, within, size, 1)[0] for within in (False, True))
+        rate = max(self._port(kind, within, size, 1, 1)[0] for within in (False, True))
         own = model.held_parameters(layer for layer, held in zip((0, head), ends, strict=True) if held)
         parameters = own + np.arange(head) * model.layer_parameters(1)
         floor = parameters * (self.scenario.gradient_dtype_bytes / tp / rate * PS_PER_S)  # of two: each sends it once
@@ -289,30 +289,34 @@ class ModelTables:
                 yield ranks, left
 
     def _sum_ps(self, members: Sequence[Holding], parameters: int, busy: Mapping[str, int]) -> int:
-        used, copies_of = Counter[str](), Counter[str]()
+        used, copies_of, widest = Counter[str](), Counter[str](), dict[str, int]()
         for each in members:
             used[each.kind] += each.copies * each.tp
             copies_of[each.kind] += each.copies
+            widest[each.kind] = max(widest.get(each.kind, 1), each.tp)
         within = len(used) == 1 and all(count <= max(map(len, self.ranks[k].values())) for k, count in used.items())
         if all(each.ranks for each in members):
             within = len({self.host(rank) for each in members for rank in each.ranks}) == 1
         together = {kind: max(1, copies // len(self.ranks[kind])) for kind, copies in copies_of.items()}
-        rates, latencies = zip(*(self._port(k, within, together[k], busy[k]) for k in used), strict=True)
+        ports = (self._port(kind, within, together[kind], busy[kind], widest[kind]) for kind in used)
+        rates, latencies = zip(*ports, strict=True)
         size = parameters * self.scenario.gradient_dtype_bytes
         copies, narrowest = sum(each.copies for each in members), min(each.tp for each in members)
         return ring_ps(size, copies, narrowest, min(rates), max(latencies))
 
-    def _port(self, kind: str, within: bool, together: int, busy: int) -> tuple[float, int]:
+    def _port(self, kind: str, within: bool, together: int, busy: int, width: int) -> tuple[float, int]:
         sharing = min(-(-busy // len(self.ranks[kind])), max(map(len, self.ranks[kind].values())))
-        key = ("port", kind, within, together, sharing)
-        return self._once(key, lambda: self._find_port(kind, within, together, sharing))
+        key = ("port", kind, within, together, sharing, width)
+        return self._once(key, lambda: self._find_port(kind, within, together, sharing, width))
 
-    def _find_port(self, kind: str, within: bool, together: int, sharing: int) -> tuple[float, int]:
+    def _find_port(self, kind: str, within: bool, together: int, sharing: int, width: int) -> tuple[float, int]:
         """Bytes per second and latency of a rank's port to its peers.
 
         Args:
             together: How many copies the host has of what is summed: a ring leaves it once for all of them.
             sharing: How many of its devices sum anything.
+            width: Tensor ranks of a copy, neighbours, each in a ring of its own: all of these leave the host from one
+                copy, so that those whose devices share a NIC have a part of it each, whatever its others do.
         """
         hosts = rank_hosts(self.scenario.cluster)
         own = max(self.ranks[kind].values(), key=len)
@@ -325,8 +329,9 @@ class ModelTables:
             return (float("inf"), 0) if peer is None else self._path(rank, peer)
         rate, latency = self._path(rank, far)
         host = next(h for i, h in enumerate(self.scenario.cluster.each_host()) if i == hosts[rank])
-        nics = (host.nic.per_host or host.size) / min(host.size, max(sharing, 1)) * together
-        return min(rate, host.nic.bandwidth_bytes_per_s * nics), latency
+        nics = host.nic.per_host or host.size
+        leaving = min(host.size, max(sharing, 1)) / together / nics  # by each NIC, if they are spread over all
+        return min(rate, host.nic.bandwidth_bytes_per_s / max(leaving, min(width, -(-host.size // nics)))), latency
 
     def _path(self, rank: int, peer: int) -> tuple[float, int]:
         fabric = self.site.fabric
