@@ -9,7 +9,7 @@ from itertools import pairwise
 from xsim.errors import NoPlanError, SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.layout import even_cuts
-from xsim.plan.memory import deployment_memory
+from xsim.plan.memory import shortfall
 from xsim.plan.search.deployed import Deployed
 from xsim.plan.search.grids import grids, powers_of_two
 from xsim.plan.search.price import price
@@ -130,10 +130,10 @@ class Uniform:
             first = refused[0]
             raise NoPlanError(first.field, first.value, first.problem, first.fix)
         for predicted_ps, deployment in timed:
-            verdict = deployment_memory(scenario, deployment, site.schedule.order)
-            if verdict.fits:
+            rank, lacks_bytes = shortfall(scenario, deployment, site.schedule.order)
+            if not lacks_bytes:
                 return replace(deployment, predicted_ps=predicted_ps)
-            shortage.note(rank_devices(scenario.cluster)[verdict.rank].name, verdict.shortfall_bytes)
+            shortage.note(rank_devices(scenario.cluster)[rank].name, lacks_bytes)
         raise nothing_fits("uniform", scenario.batch, rank_devices(scenario.cluster), shortage)
 
     def _timed(

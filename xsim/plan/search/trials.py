@@ -9,7 +9,7 @@ from itertools import islice
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.kinds import Sketch
-from xsim.plan.memory import deployment_memory
+from xsim.plan.memory import shortfall
 from xsim.plan.search.course import course_ps
 from xsim.plan.search.others import Rivals
 from xsim.plan.search.refinement import Refinement
@@ -153,7 +153,7 @@ class Trials:
                     for same in (sketch, *self.rivals.placed.get(sketch, ()))
                 )
                 seated = list(seatings(bare, self.scenario, self.lost, others))
-            fit = [plan for plan in seated if deployment_memory(self.scenario, plan, order).fits]
+            fit = [plan for plan in seated if not shortfall(self.scenario, plan, order)[1]]
             if fit:
                 yield fit, own
 
