@@ -8,11 +8,12 @@ from typing import Any, cast
 
 from xsim.errors import NoPlanError
 from xsim.plan.contracts import Planner, PlannerSite
+from xsim.plan.forms import unplaced
 from xsim.plan.kinds import Sketch
 from xsim.plan.search.contracts import NEVER_PS
 from xsim.plan.search.hunt import Hunt
 from xsim.plan.search.price import Priced, fits
-from xsim.plan.sketch import sketch_of, unplaced
+from xsim.plan.sketch import sketch_of
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 

@@ -19,7 +19,8 @@ from xsim.plan.contracts import unheard
 from xsim.plan.kinds import Pipeline, Sketch, SketchStage
 from xsim.plan.search.contracts import NEVER_PS, Ints
 from xsim.plan.search.course import course_ps
-from xsim.plan.search.hunt import Hunt, sketched
+from xsim.plan.search.dealt_out import sketched
+from xsim.plan.search.hunt import Hunt
 from xsim.plan.search.orders import Order, neighbours
 from xsim.plan.search.price import seats
 from xsim.plan.search.shapes import Lists, Shapes, listed, shaped
