@@ -21,7 +21,8 @@ from xsim.interop.plans.megatron import megatron_plan, megatron_words
 from xsim.interop.plans.metis import metis_plan
 from xsim.interop.plans.sailor import sailor_plan
 from xsim.interop.plans.target import Imported, Target
-from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage, merged, place
+from xsim.plan.forms import merged
+from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage, place
 from xsim.spec.scenario import Scenario
 
 

@@ -7,7 +7,7 @@ from itertools import permutations, product
 
 from xsim.plan.search.batches import Running
 
-__all__ = ["can_stand_in", "earliest_end_ps", "last_end_ps"]
+__all__ = ["can_stand_in", "dealt_greedily", "earliest_end_ps", "last_end_ps"]
 
 
 def last_end_ps(pipelines: Sequence[Running], turns: Sequence[int]) -> int:
@@ -31,3 +31,16 @@ def can_stand_in(larger: Sequence[tuple[int, float]], smaller: Sequence[tuple[in
         all(a <= c and b <= d for (a, b), (c, d) in zip(smaller, chosen, strict=True))
         for chosen in permutations(larger, len(smaller))
     )
+
+
+def dealt_greedily(pipelines: Sequence[Running], batch: int) -> tuple[int, ...]:
+    """One micro-batch after the other, to where it delays the last end least, of equals to the one that ends first."""
+    turns, ends = [0] * len(pipelines), [each.fill_ps for each in pipelines]
+    samples = last = 0
+    while samples < batch:
+        best = min(range(len(pipelines)), key=lambda i: (max(last, ends[i]), ends[i], i))
+        last = max(last, ends[best])
+        turns[best] += 1
+        samples += pipelines[best].micro_batch
+        ends[best] += pipelines[best].straggler_ps
+    return tuple(turns)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from tests.plan.toy import cluster, device, model
 from tests.planning import scenarios, site_of
-from xsim.errors import SpecError
+from xsim.errors import NoPlanError, SpecError
 from xsim.families import build
 from xsim.plan.planner.amp import Amp
 from xsim.plan.planner.cephalo import Cephalo
@@ -18,9 +18,11 @@ from xsim.plan.planner.malleus import Malleus
 from xsim.plan.planner.metis import Metis
 from xsim.plan.planner.sailor import Sailor
 from xsim.plan.planner.uniform import Uniform
+from xsim.plan.planner.xsim import Xsim
 from xsim.plan.search.price import price
 from xsim.plan.search.tables import tables
 from xsim.plan.sketch import sketch_of
+from xsim.spec.cluster import DeviceSpec
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
@@ -34,6 +36,10 @@ UNLIKE = Scenario(
 
 def found(planner: object, asked: Scenario = UNLIKE) -> DeploymentPlan:
     return planner.plan(asked, site_of(asked))  # type: ignore[attr-defined, no-any-return]
+
+
+def free(own: DeviceSpec) -> DeviceSpec:
+    return replace(own, price_usd_per_hour=0.0)
 
 
 def tps(plan: DeploymentPlan) -> set[int]:
@@ -65,6 +71,26 @@ def test_a_searched_grid_is_not_told_its_degrees() -> None:
             build("planner", {"name": "uniform", "search": True, name: 2})
     with pytest.raises(SpecError, match=r"^chunks = 2: with search: true stages are not virtual"):
         Uniform(search=True, chunks=2)
+
+
+def test_grids_that_cannot_be_are_passed_over_and_if_none_can_it_is_said_why() -> None:
+    assert {len(found(Uniform(search=True, zero=3, cp=cp)).replicas[0].stages) for cp in (0, 1)} == {1}
+    mixture = replace(UNLIKE, model=replace(UNLIKE.model, bias=False, experts=4, experts_per_token=2))
+    with pytest.raises(NoPlanError, match=r"\.ep = 8: the model has 4 experts; write ep: 4 or less"):
+        found(Uniform(search=True, ep=8), mixture)
+
+
+def test_the_cheapest_plan_needs_prices() -> None:
+    with pytest.raises(
+        SpecError, match=r"^planner.objective = 'cost': no device of fast, slow has a price_usd_per_hour"
+    ):
+        found(
+            Sailor(objective="cost"), cheap := replace(UNLIKE, cluster=cluster(4, 4, devices=(free(FAST), free(SLOW))))
+        )
+    with pytest.raises(
+        SpecError, match=r"^planner.objective = 'cost': no device of fast, slow has a price_usd_per_hour"
+    ):
+        found(Xsim(objective="cost"), cheap)
 
 
 def test_a_searched_grid_keeps_what_else_it_is_told() -> None:

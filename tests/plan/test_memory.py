@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from tests.plan.toy import cluster, device, model, plan, scenario, stage
 from xsim.errors import SpecError
+from xsim.families import members
 from xsim.plan.contracts import Schedule
 from xsim.plan.load import loads
-from xsim.plan.memory import Load, Verdict, deployment_memory, memory_curves, rank_memory
+from xsim.plan.memory import Load, Verdict, deployment_memory, memory_curves, rank_memory, shortfall
 from xsim.plan.planner.uniform import Uniform
 from xsim.plan.remedies import Remedy, remedies
 from xsim.plan.schedule.gpipe import GPipe
@@ -275,3 +276,26 @@ def test_gpt3_175b_fits_128_hosts_of_80_gb() -> None:
 
     assert found.fits
     assert 0.5 < found.utilisation < 0.9
+
+
+@pytest.mark.parametrize("schedule", [pytest.param(cls(), id=name) for name, cls in members("schedule")])
+@pytest.mark.parametrize("micro_batches", [1, 7, 13, 24, 40])
+@pytest.mark.parametrize("memory_gb", [0.1, 80.0])
+def test_what_lacks_most_is_known_from_a_few_micro_batches(
+    schedule: Schedule, micro_batches: int, memory_gb: float
+) -> None:
+    asked = question(replace_micro_batches(two_stages(), micro_batches), memory_gb)
+    assert asked.deployment is not None
+    try:
+        schedule.order(0, 2, micro_batches, 1)
+    except SpecError:
+        pytest.skip("the schedule refuses this shape")
+
+    found = verdict(asked, schedule)
+
+    whole = check_deployment(asked.deployment, asked)
+    assert shortfall(asked, whole, schedule.order) == (found.rank, found.shortfall_bytes)
+
+
+def replace_micro_batches(own: DeploymentPlan, micro_batches: int) -> DeploymentPlan:
+    return replace(own, replicas=tuple(replace(each, micro_batches=micro_batches) for each in own.replicas))

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.plan.toy import device, model
 from xsim.errors import SpecError
-from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage, check, merged, place, sketch_of, unplaced
+from xsim.plan.forms import merged, unplaced
+from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage, check, place, sketch_of
 from xsim.spec.cluster import (
     ClusterSpec,
     DeviceSlot,

@@ -213,9 +213,9 @@ def _sharding(
         bucket_bytes = plan.bucket_bytes or (layer_bytes if zero >= 2 else None)
         try:
             sharded = check_deployment(replace(plan, zero=zero, bucket_bytes=bucket_bytes), scenario)
+            load = next(each.load for each in loads(scenario, sharded, order) if each.ranks == held.ranks)
         except SpecError:
             continue
-        load = next(each.load for each in loads(scenario, sharded, order) if each.ranks == held.ranks)
         if load.kept != (1,) * load.tp and group.fits(load):
             sent = need.gradient_bytes * (turns - 1) if zero >= 2 else 0
             sent += need.weight_bytes * (2 * turns - 1) if zero >= 3 else 0

@@ -5,7 +5,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracles.dealing import earliest_end_ps, last_end_ps
+from tests.oracles.dealing import dealt_greedily, earliest_end_ps, last_end_ps
 from xsim.plan.search.batch_balance import greedy_shares
 from xsim.plan.search.batches import Running, dealt, soonest
 
@@ -14,6 +14,11 @@ pipelines = st.builds(Running, st.integers(1, 90), st.integers(1, 30), st.intege
 
 def samples(each: list[Running], shares: tuple[int, ...]) -> int:
     return sum(own.micro_batch * n for own, n in zip(each, shares, strict=True))
+
+
+@given(st.lists(pipelines, min_size=1, max_size=5), st.integers(1, 200))
+def test_greedy_shares_are_those_of_one_micro_batch_after_the_other(each: list[Running], batch: int) -> None:
+    assert greedy_shares(each, batch) == dealt_greedily(each, batch)
 
 
 @given(st.lists(pipelines, min_size=1, max_size=3), st.integers(1, 12))

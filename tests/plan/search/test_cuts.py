@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.oracles.baselines import best_cuts
 from xsim.plan.search.contracts import NEVER_PS
-from xsim.plan.search.cuts import StageTimes, least_maximum_cuts, stage_times
+from xsim.plan.search.cuts import StageTimes, alike_times, least_maximum_cuts, stage_times
 
 
 @st.composite
@@ -43,3 +43,15 @@ def test_a_stage_of_no_layers_or_too_many_cannot_be() -> None:
         [NEVER_PS, NEVER_PS, NEVER_PS, NEVER_PS],
         [NEVER_PS, NEVER_PS, NEVER_PS, NEVER_PS],
     ]
+
+
+@given(st.integers(1, 9), st.integers(0, 20), st.integers(0, 9), st.data())
+def test_runs_of_layers_that_are_alike_are_known_by_how_many_they_are(
+    layers: int, layer: int, extra: int, data: st.DataObject
+) -> None:
+    most = data.draw(st.integers(0, layers))
+    by_count = np.array([extra + n * layer if n <= most else NEVER_PS for n in range(layers + 1)])
+    longest = np.minimum(np.arange(layers) + most, layers)
+
+    expected = stage_times(np.full(layers, layer), extra, longest)
+    assert alike_times(by_count).tolist() == expected.tolist()

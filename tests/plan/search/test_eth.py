@@ -128,6 +128,14 @@ def test_shares_are_dealt_out_greedily_or_exactly_and_again_for_what_is_chosen()
     assert (min(ends(two, 16)), min(ends(two, 16, rounds=1))) == (35, 34)
 
 
+def test_devices_without_which_the_others_are_faster_idle_unless_all_have_to_work() -> None:
+    scenario = question(("slow", 1), ("fast", 4), layers=5, batch=8, memory=0.5)
+    free, all_of_them = planned(Eth(), scenario), planned(Eth(idle=False), scenario)
+
+    assert [len(list(plan.groups())) for plan in (free, all_of_them)] == [1, 3]
+    assert (free.predicted_ps or 0) < (all_of_them.predicted_ps or 0)
+
+
 def test_units_are_dealt_out_whole() -> None:
     scenario = question(("fast", 4), ("slow", 4), batch=16, memory=0.2)
     by_two = searched(Eth(unit=2, stage_unit=2), scenario)

@@ -338,6 +338,22 @@ def test_what_other_planners_do_counts_in_the_budget() -> None:
     assert found.name == "xsim, cut short by its budget"
 
 
+@dataclass(frozen=True, slots=True)
+class Silent(PlanningSite):
+    """Has no other planner, and hears of no progress."""
+
+    def planner(self, name: str, **options: object) -> Alone:
+        raise SpecError("planner", name, "there is none", "choose another")
+
+    def progress(self, done: int, of: int, what: str) -> None:
+        raise AssertionError(what)
+
+
+def test_a_planner_that_there_is_not_is_refused_before_the_search() -> None:
+    with pytest.raises(SpecError, match="there is none"):
+        Xsim(others=("nothing",)).plan(ASKED, Silent(OneSwitch().build(ASKED.cluster), ASKED.dtype_bytes))
+
+
 def test_only_that_another_planner_finds_nothing_is_passed_over() -> None:
     nothing = NoPlanError("planner", "malleus", "no plan fits", "add devices")
     broken = SpecError("schedule", "odd", "it is refused", "choose another")

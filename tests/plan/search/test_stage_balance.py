@@ -47,10 +47,12 @@ def test_what_a_configuration_takes_is_its_price(stages: Grouping, memory: float
 
         check(plan, question(*HOSTS, memory=memory))
         assert fits(plan, own.passes.tables)
-        fill_ps, straggler_ps, _ = price(plan, own.passes.tables).pipelines[0]
+        priced = price(plan, own.passes.tables)
+        fill_ps, straggler_ps, _ = priced.pipelines[0]
         unlike = any(sum(n > 0 for n in stage) > 1 for stage in stages)
         if not unlike:
             assert (fill_ps, straggler_ps) == (configuration.fill_ps, configuration.straggler_ps)
+            assert configuration.after_ps == pytest.approx(priced.sync_ps + priced.update_ps, rel=0.02)
         assert [stage.layers for stage in configuration.stages] == [
             len(held) - (0 in held) - (7 in held) for held in whole_layers(plan.pipelines[0], 6)
         ]

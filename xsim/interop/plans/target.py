@@ -13,8 +13,9 @@ from typing import Any, Literal
 from xsim.errors import SpecError
 from xsim.interop.plans.texts import from_json, shown
 from xsim.interop.profiles import device_name
+from xsim.plan.forms import merged
 from xsim.plan.recompute import recomputable
-from xsim.plan.sketch import Copies, Sketch, check, merged
+from xsim.plan.sketch import Copies, Sketch, check
 from xsim.spec.cluster import rank_kinds
 from xsim.spec.deployment import MOST_ACTIONS
 from xsim.spec.scenario import Scenario

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.load import Load, rank_memory
-from xsim.plan.memory import deployment_memory
+from xsim.plan.memory import shortfall
 from xsim.plan.search.grids import divisors
 from xsim.plan.search.shortage import Shortage, nothing_fits
 from xsim.plan.search.sync import ring_ps, ring_rate
@@ -54,10 +54,10 @@ class Cephalo:
             deployment = search.deployment(count, shortage)
             if deployment is None:
                 continue
-            verdict = deployment_memory(scenario, deployment, site.schedule.order)
-            if verdict.fits:
+            rank, lacks_bytes = shortfall(scenario, deployment, site.schedule.order)
+            if not lacks_bytes:
                 return deployment
-            shortage.note(rank_devices(scenario.cluster)[verdict.rank].name, verdict.shortfall_bytes)
+            shortage.note(rank_devices(scenario.cluster)[rank].name, lacks_bytes)
         raise nothing_fits("cephalo", scenario.batch, rank_devices(scenario.cluster), shortage)
 
 

@@ -51,6 +51,7 @@ class Eth:
             one type, or those of equal stages type by type.
         rounds: How often shares of the batch and configurations follow one another after the first time.
         exact: Shares with the earliest end, instead of greedy ones.
+        idle: Leave out pipelines without which the others are faster; in the paper all devices work.
         recompute: Let stages that do not fit compute operators again.
         strip: Leave out of the plan what its stages recompute: it shows what that saves, and may not fit.
         sequence_parallel: Cut activations between operators over the sequence.
@@ -74,6 +75,7 @@ class Eth:
     stage_limit: int = 3000
     rounds: int = 3
     exact: bool = False
+    idle: bool = True
     recompute: bool = True
     strip: bool = False
     sequence_parallel: bool = False
@@ -119,6 +121,7 @@ class Eth:
             rounds=self.rounds,
             exact=self.exact,
             recompute=self.recompute,
+            idle=self.idle,
         )
         units = units_of(known.kinds, self.unit, self.stage_unit)
         return eth_problem(known, search, units, name="eth", sequence_parallel=self.sequence_parallel)

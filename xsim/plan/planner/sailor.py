@@ -14,8 +14,10 @@ from xsim.plan.search.emit import best_placed
 from xsim.plan.search.price import pass_ps
 from xsim.plan.search.shortage import Shortage
 from xsim.plan.search.tables import tables
+from xsim.plan.search.worth import check_objective
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
 from xsim.spec.checks import at_least
+from xsim.spec.cluster import rank_devices
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
@@ -50,6 +52,10 @@ class Sailor:
             raise SpecError("objective", self.objective, "it is unknown", f"choose one of {', '.join(OBJECTIVES)}")
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
+        try:
+            check_objective(self.objective, rank_devices(scenario.cluster))
+        except SpecError as error:
+            raise error.under("planner") from None
         priced, shortage = tables(scenario, site), Shortage()
         found = [(int(value), sketch) for value, sketch in self._plans(priced, shortage, site)]
         return best_placed(found, "sailor", scenario, site, shortage)

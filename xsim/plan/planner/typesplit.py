@@ -61,6 +61,7 @@ class Typesplit:
             rounds=3,
             exact=True,
             recompute=self.recompute,
+            idle=False,
         )
         units = replace(units_of(known.kinds, 0, self.stage_unit), pipeline=1)
         problem = eth_problem(known, search, units, name="typesplit", sequence_parallel=self.sequence_parallel)

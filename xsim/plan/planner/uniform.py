@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from xsim.errors import SpecError
+from xsim.errors import NoPlanError, SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.layout import even_cuts
-from xsim.plan.memory import deployment_memory
+from xsim.plan.memory import shortfall
 from xsim.plan.search.deployed import Deployed
 from xsim.plan.search.grids import grids, powers_of_two
 from xsim.plan.search.price import price
@@ -49,7 +49,8 @@ class Uniform:
             projections), ``full``, or the name of one operator.
         bucket: Largest gradient bucket, such as ``100 MB``; empty: one per data-parallel group.
         search: Take the ``tp``, ``pp`` and ``micro_batch`` that fit and have the shortest iteration by its closed form,
-            which is that without ``zero`` and without the settings after it; none of the three is given then.
+            which is that without ``zero`` and without the settings after it; none of the three is given then. Grids
+            that cannot be, such as two stages with ``zero: 3`` and a tied model, are passed over.
         zero, gather_overlap, serial_sync, blocking_sends, rendezvous, tp_async, tp_overlap: Of the deployment, as they
             are.
     """
@@ -121,17 +122,27 @@ class Uniform:
                 raise SpecError(name, getattr(self, name), problem, "leave it out, or write search: false")
 
     def _best(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
-        """Of the grids that fit the one with the shortest iteration; of equals the one with the smallest degrees."""
-        shortage = Shortage()
-        timed = sorted(self._timed(scenario, site), key=lambda each: each[0])
+        """Of the grids that fit the one with the shortest iteration; of equals the one with the smallest degrees.
+
+        Raises:
+            NoPlanError: None fits, or none can be at all: then it says of the first why.
+        """
+        shortage, refused = Shortage(), list[SpecError]()
+        timed = sorted(self._timed(scenario, site, refused), key=lambda each: each[0])
+        if refused and not timed:
+            first = refused[0]
+            raise NoPlanError(first.field, first.value, first.problem, first.fix)
         for predicted_ps, deployment in timed:
-            verdict = deployment_memory(scenario, deployment, site.schedule.order)
-            if verdict.fits:
+            rank, lacks_bytes = shortfall(scenario, deployment, site.schedule.order)
+            if not lacks_bytes:
                 return replace(deployment, predicted_ps=predicted_ps)
-            shortage.note(rank_devices(scenario.cluster)[verdict.rank].name, verdict.shortfall_bytes)
+            shortage.note(rank_devices(scenario.cluster)[rank].name, lacks_bytes)
         raise nothing_fits("uniform", scenario.batch, rank_devices(scenario.cluster), shortage)
 
-    def _timed(self, scenario: Scenario, site: PlannerSite) -> Iterator[tuple[int, DeploymentPlan]]:
+    def _timed(
+        self, scenario: Scenario, site: PlannerSite, refused: list[SpecError]
+    ) -> Iterator[tuple[int, DeploymentPlan]]:
+        """Of each grid that can be what it takes; of the others ``refused`` gets why."""
         priced = tables(scenario, site, sequence_parallel=self.sequence_parallel)
         cut, deployed = priced.sequence_parallel, Deployed(scenario, site)
         each = [(cp, own) for cp in self._contexts(scenario) for own in grids(scenario, 0, LARGEST_MICRO_BATCH, cp)]
@@ -144,10 +155,9 @@ class Uniform:
                 found = replace(own, sequence_parallel=cut, ep=ep)
                 try:
                     deployment = check_deployment(found.plan(scenario, site), scenario)
-                except SpecError:
-                    if cp == self.cp and ep == self.ep:
-                        raise
-                    continue  # the model's heads, tokens or attention are not cut this way
+                except SpecError as error:
+                    refused.append(error)
+                    continue
                 if cp * ep > 1:
                     yield deployed.price_ps(deployment), deployment
                 else:

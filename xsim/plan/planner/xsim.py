@@ -10,16 +10,17 @@ from xsim.plan.kinds import Sketch
 from xsim.plan.search.exact import Proof, small_enough
 from xsim.plan.search.hunt import Hunt
 from xsim.plan.search.orders import Space
-from xsim.plan.search.others import rivals
+from xsim.plan.search.others import asked_planners, rivals
 from xsim.plan.search.price import fits
 from xsim.plan.search.refinement import Refinement
 from xsim.plan.search.shortage import nothing_fits, nothing_holds
 from xsim.plan.search.survivors import check_lost
 from xsim.plan.search.tables import tables
 from xsim.plan.search.trials import Trials
-from xsim.plan.search.worth import Objective
+from xsim.plan.search.worth import Objective, check_objective
 from xsim.plan.sketch import check_uncut, sketch_of
 from xsim.spec.checks import MOST_TRIES, at_least, at_most
+from xsim.spec.cluster import rank_devices
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
@@ -96,8 +97,10 @@ class Xsim:
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
         try:
             check_lost(self.lost, scenario.cluster)
+            check_objective(self.objective, rank_devices(scenario.cluster))
         except SpecError as error:
             raise error.under("planner") from None
+        asked = asked_planners(self.others if self.top and not self.lost else (), site)
         own = tables(
             scenario,
             site,
@@ -115,7 +118,6 @@ class Xsim:
         )
         kept = self._given(scenario, hunt)
         hunt.look()
-        asked = self.others if self.top and not self.lost else ()
         trials = Trials(
             scenario,
             site,

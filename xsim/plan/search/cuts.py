@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from xsim.plan.search.contracts import NEVER_PS
 
-__all__ = ["Longest", "StageTimes", "least_maximum_cuts", "stage_times"]
+__all__ = ["Longest", "StageTimes", "alike_times", "least_maximum_cuts", "stage_times"]
 
 StageTimes: TypeAlias = npt.NDArray[np.int64]  # [a, b]: picoseconds of layers a..b-1 as one stage
 Longest: TypeAlias = npt.NDArray[np.int64]  # [a]: the largest b for which layers a..b-1 fit the stage; a: none does
@@ -22,6 +22,17 @@ def stage_times(layers: npt.NDArray[np.int64], extra: int, longest: Longest) -> 
     ends = np.arange(len(summed))
     fits = (ends[None, :] > ends[:, None]) & (ends[None, :] <= np.append(longest, 0)[:, None])
     return np.where(fits, times, NEVER_PS)
+
+
+def alike_times(by_count: npt.NDArray[np.int64]) -> StageTimes:
+    """Times of all runs of L layers that are alike, as one stage: a view, which takes memory for 2 L numbers.
+
+    Args:
+        by_count: Of 0..L layers, ``NEVER_PS`` of those that do not fit; no run has none.
+    """
+    layers = len(by_count) - 1
+    padded = np.concatenate((np.full(layers + 1, NEVER_PS), by_count[1:]))
+    return np.lib.stride_tricks.sliding_window_view(padded, layers + 1)[::-1]
 
 
 def least_maximum_cuts(stages: list[StageTimes]) -> tuple[int, ...] | None:

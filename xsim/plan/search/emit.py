@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from xsim.errors import NoSeatError
 from xsim.plan.contracts import PlannerSite
-from xsim.plan.memory import deployment_memory
+from xsim.plan.memory import shortfall
 from xsim.plan.search.shortage import Shortage, nothing_fits
 from xsim.plan.sketch import Sketch, place
 from xsim.spec.cluster import rank_devices
@@ -36,8 +36,8 @@ def best_placed(
             deployment = place(named, scenario)
         except NoSeatError:
             continue  # the hosts have no seats for groups of these sizes together
-        verdict = deployment_memory(scenario, deployment, site.schedule.order)
-        if verdict.fits:
+        rank, lacks_bytes = shortfall(scenario, deployment, site.schedule.order)
+        if not lacks_bytes:
             return deployment
-        shortage.note(devices[verdict.rank].name, verdict.shortfall_bytes)
+        shortage.note(devices[rank].name, lacks_bytes)
     raise nothing_fits(planner, scenario.batch, devices, shortage)

@@ -74,6 +74,7 @@ class Search:
         most: States to look at in all; 0: no limit.
         rounds: How often shares and configurations follow one another.
         exact: Shares with the earliest end, instead of greedy ones.
+        idle: Leave out pipelines without which the others are faster.
     """
 
     limit: int
@@ -85,6 +86,7 @@ class Search:
     rounds: int
     exact: bool
     recompute: bool
+    idle: bool
 
 
 def eth_problem(tables: Tables, search: Search, units: Units, *, name: str, sequence_parallel: bool) -> EthProblem:
@@ -106,7 +108,7 @@ def eth_problem(tables: Tables, search: Search, units: Units, *, name: str, sequ
         search.starts,
         search.most,
     )
-    return EthProblem(choice, counts, units.pipeline, search.rounds, search.exact, sequence_parallel, name)
+    return EthProblem(choice, counts, units.pipeline, search, sequence_parallel, name)
 
 
 def _power_up(number: float) -> int:
@@ -129,16 +131,14 @@ class EthProblem:
 
     Attributes:
         counts: Units of each kind; devices that fill no unit idle.
-        rounds: How often shares and configurations follow one another.
-        exact: Shares with the earliest end, instead of greedy ones.
+        search: How shares and configurations follow one another, and whether pipelines may idle.
         name: Of the plans.
     """
 
     choice: PipelineChoice
     counts: Composition
     unit: int
-    rounds: int
-    exact: bool
+    search: Search
     sequence_parallel: bool
     name: str
 
@@ -170,8 +170,21 @@ class EthProblem:
         return configured.throughput(self.batch)
 
     def balanced(self, configured: Sequence[Choices]) -> tuple[int, Sketch] | None:
+        best = self._priced(configured)
+        while best is not None and self.search.idle and len(configured) > 1:
+            alike = {id(own): i for i, own in enumerate(configured)}
+            fewer = [[*configured[:i], *configured[i + 1 :]] for i in alike.values()]
+            each = [(found, own) for own in fewer if (found := self._priced(own)) is not None]
+            found, configured = min(each, key=lambda one: one[0][0], default=(best, configured))
+            if found[0] >= best[0]:
+                break
+            best = found
+        return best
+
+    def _priced(self, configured: Sequence[Choices]) -> tuple[int, Sketch] | None:
+        """The best of a few ways to share out the batch among these pipelines; None if there is none."""
         found = []
-        for shares in shared(configured, self.batch, rounds=self.rounds, exact=self.exact)[:PRICED]:
+        for shares in shared(configured, self.batch, rounds=self.search.rounds, exact=self.search.exact)[:PRICED]:
             options = self.choice.balance.options
             plan = sketched(shares, options, name=self.name, sequence_parallel=self.sequence_parallel)
             found.append((price(plan, self.tables).iteration_ps, plan))

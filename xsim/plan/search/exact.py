@@ -16,7 +16,8 @@ import numpy as np
 
 from xsim.plan.search.batches import Running, soonest, turns_by
 from xsim.plan.search.contracts import NEVER_PS, Ints
-from xsim.plan.search.hunt import Hunt, sketched
+from xsim.plan.search.dealt_out import sketched
+from xsim.plan.search.hunt import Hunt
 from xsim.plan.search.shapes import Lists, Shapes
 from xsim.plan.search.stock import Stock
 

@@ -17,17 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xsim.plan.contracts import unheard
-from xsim.plan.kinds import Pipeline, Sketch
-from xsim.plan.search.batches import Running, soonest
+from xsim.plan.kinds import Sketch
 from xsim.plan.search.columns import Columns
 from xsim.plan.search.contracts import NEVER_PS, Ints, Tables
+from xsim.plan.search.dealt_out import sketched
 from xsim.plan.search.orders import Space, orders
 from xsim.plan.search.price import Priced, price
 from xsim.plan.search.relaxed import relaxed
 from xsim.plan.search.shapes import Lists, Shapes, listed, shaped
 from xsim.plan.search.stock import Filled, Items, Stock
 
-__all__ = ["Candidate", "Hunt", "sketched"]
+__all__ = ["Candidate", "Hunt"]
 
 # How hard is searched: no quantity of a model. What another value does to the best price is the mean over twelve random
 # clusters (``tests.planning.random_scenario`` 0 to 11; ``top=0, others=(), proof=0``).
@@ -271,34 +271,3 @@ class Hunt:
         if found is not None:
             self.price(found)
         return found
-
-
-def sketched(shapes: Shapes, built: Counter[int], batch: int) -> Sketch | None:
-    """The plan of so many pipelines of each shape, with the local batches that end soonest.
-
-    If there are so many pipelines that not all get a micro-batch, the slowest are left out.
-    """
-    chosen = dict(sorted(built.items()))
-    while chosen:
-        each = [
-            Running(int(shapes.fill_ps[i]), int(shapes.straggler_ps[i]), int(shapes.micro_batch[i]), count)
-            for i, count in chosen.items()
-        ]
-        found = soonest(each, batch)
-        if found is not None:
-            pipelines = (
-                shapes.pipeline(i, turns, times)
-                for i, own in zip(chosen, found[1], strict=True)
-                for turns, times in sorted(own.items(), reverse=True)
-            )
-            return Sketch(tuple(sorted(pipelines, key=_by_size)))
-        slowest = max(chosen, key=lambda i: (int(shapes.fill_ps[i]), i))
-        chosen[slowest] -= 1
-        if not chosen[slowest]:
-            del chosen[slowest]
-    return None
-
-
-def _by_size(pipeline: Pipeline) -> tuple[object, ...]:
-    """An order that does not depend on how they were found."""
-    return (-pipeline.samples, -pipeline.count, repr(pipeline))

@@ -7,16 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from xsim.errors import NoPlanError
-from xsim.plan.contracts import PlannerSite
+from xsim.plan.contracts import Planner, PlannerSite
+from xsim.plan.forms import unplaced
 from xsim.plan.kinds import Sketch
 from xsim.plan.search.contracts import NEVER_PS
 from xsim.plan.search.hunt import Hunt
 from xsim.plan.search.price import Priced, fits
-from xsim.plan.sketch import sketch_of, unplaced
+from xsim.plan.sketch import sketch_of
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
-__all__ = ["Rivals", "rivals"]
+__all__ = ["Rivals", "asked_planners", "rivals"]
 
 OPTIONS: Mapping[str, Mapping[str, object]] = {
     "metis": {"evaluations": 5_000},
@@ -60,16 +61,23 @@ class _Counting:
         self.site.progress(done, of, what)
 
 
-def rivals(names: Sequence[str], scenario: Scenario, site: PlannerSite, hunt: Hunt) -> Rivals:
-    """What the planners ``names`` would do, as far as it fits; ``hunt`` prices it, and counts their steps.
-
-    Their searches are kept short: those of Metis end after fewer plans than usual.
+def asked_planners(names: Sequence[str], site: PlannerSite) -> list[Planner]:
+    """The planners ``names``; their searches are kept short: those of Metis end after fewer plans than usual.
 
     Raises:
-        SpecError: There is no such planner, or it does not serve what is asked.
+        SpecError: There is no such planner.
+    """
+    return [site.planner(name, **OPTIONS.get(name, {})) for name in names]
+
+
+def rivals(asked: Sequence[Planner], scenario: Scenario, site: PlannerSite, hunt: Hunt) -> Rivals:
+    """What other planners would do, as far as it fits; ``hunt`` prices it, and counts their steps.
+
+    Raises:
+        SpecError: One does not serve what is asked.
     """
     placed, sharded, cut = dict[Sketch, list[Sketch]](), dict[Sketch, Priced](), list[DeploymentPlan]()
-    for plan in _plans(names, scenario, site, hunt.spend):
+    for plan in _plans(asked, scenario, site, hunt.spend):
         if any(stage.ep > 1 or stage.groups[0].cp > 1 for replica in plan.replicas for stage in replica.stages):
             cut.append(plan)
             continue
@@ -87,9 +95,8 @@ def rivals(names: Sequence[str], scenario: Scenario, site: PlannerSite, hunt: Hu
 
 
 def _plans(
-    names: Sequence[str], scenario: Scenario, site: PlannerSite, spend: Callable[[], bool]
+    asked: Sequence[Planner], scenario: Scenario, site: PlannerSite, spend: Callable[[], bool]
 ) -> Iterator[DeploymentPlan]:
-    asked = [site.planner(name, **OPTIONS.get(name, {})) for name in names]
     bare = replace(scenario, deployment=None)
     for number, planner in enumerate(asked):
         site.progress(number, len(asked), "other planners asked")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 
 from xsim.plan.search.groupings import Composition, Grouping
-from xsim.plan.search.stage_options import Options, StageOptions
+from xsim.plan.search.stage_options import Hops, Options, StageOptions
 
 __all__ = ["Configuration", "Spent", "StageBalance", "StageChoice", "first_guess"]
 
@@ -102,7 +102,8 @@ class StageBalance:
         start = first_guess(options, self.options.passes.tables.layers)
         if start is None:
             return ()
-        near = _Neighbours(options, self.options.hops_ps(options), -(-batch // micro_batch) - 1)
+        sent = self.options.hops_ps(options), self.options.ends_sums_ps(options)
+        near = _Neighbours(options, *sent, -(-batch // micro_batch) - 1)
         state = best = near.state(*start)
         found, seen, hops, looked = [best], {start}, 0, 1
         while hops < HOPS and looked < budget:
@@ -152,11 +153,13 @@ class _Neighbours:
 
     Attributes:
         hops: Of neighbouring stages, by option of either, what each sends for one micro-batch.
+        ends: By option of the first stage and of the last, what they sum of the ends of the model.
         others: Micro-batches after the first.
     """
 
     options: Options
-    hops: Sequence[Sequence[Sequence[tuple[int, int]]]]
+    hops: Sequence[Hops]
+    ends: Hops
     others: int
 
     def state(self, chosen: tuple[int, ...], layers: tuple[int, ...]) -> _State:
@@ -176,7 +179,10 @@ class _Neighbours:
         """Of the stage that it takes longest."""
         sums, updates = 0, 0
         for own, c, n in zip(self.options, chosen, layers, strict=True):
-            sums, updates = max(sums, own[c].sum_ps * n), max(updates, own[c].update_ps * n)
+            after = own[c].after
+            sums, updates = max(sums, after.sum_ps * n), max(updates, after.update_ps * n + after.ends_update_ps)
+        for at, end_ps in zip((0, -1), self.ends[chosen[0]][chosen[-1]], strict=True):
+            sums = max(sums, self.options[at][chosen[at]].after.sum_ps * layers[at] + end_ps)
         return sums + updates
 
     def moves(self, state: _State) -> Iterator[_State]:

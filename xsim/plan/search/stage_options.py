@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from xsim.plan.search.contracts import Seat
 from xsim.plan.search.groupings import Composition, Grouping
-from xsim.plan.search.stage_passes import Ends, Passes, StagePasses
+from xsim.plan.search.stage_passes import After, Ends, Passes, StagePasses
 
 __all__ = ["Hops", "Option", "Options", "StageOptions"]
 
@@ -19,8 +19,7 @@ class Option:
     Attributes:
         most: Transformer layers that fit if no activations are kept.
         layer_ps: What one of them takes if nothing is recomputed; ``ends_ps`` what the ends of the model take.
-        sum_ps: What the sum of gradients over the stage's own copies takes for a layer, about; ``update_ps`` the
-            optimizer.
+        after: What follows the last micro-batch.
     """
 
     tp: int
@@ -29,8 +28,7 @@ class Option:
     most: int
     layer_ps: int
     ends_ps: int
-    sum_ps: int
-    update_ps: int
+    after: After
 
 
 Options = tuple[tuple[Option, ...], ...]  # of each stage the ways to have it
@@ -61,6 +59,7 @@ class StageOptions:
     _options: dict[tuple[Composition, int, Ends, int], tuple[Option, ...]] = field(default_factory=dict)
     _sizes: dict[Composition, frozenset[int]] = field(default_factory=dict)
     _hops: dict[tuple[int, int], Hops] = field(default_factory=dict)  # by identity of options, which are all kept
+    _ends_sums: dict[tuple[int, int], Hops] = field(default_factory=dict)
     _least_hops: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     _floors: dict[int, _Floor] = field(default_factory=dict)
     _flying: dict[tuple[int, int, int], int] = field(default_factory=dict)
@@ -99,6 +98,21 @@ class StageOptions:
             found.append(self._hops[key])
         return found
 
+    def ends_sums_ps(self, options: Options) -> Hops:
+        """By option of the first stage and of the last, what the sum of gradients of the model's ends takes either."""
+        first, last = options[0], options[-1]
+        key = (id(first), id(last))
+        if key not in self._ends_sums:
+            alone = len(options) == 1
+            self._ends_sums[key] = tuple(
+                tuple(self._ends_sum((a.seats,) if alone else (a.seats, b.seats)) for b in last) for a in first
+            )
+        return self._ends_sums[key]
+
+    def _ends_sum(self, stages: tuple[tuple[Seat, ...], ...]) -> tuple[int, int]:
+        found = self.passes.ends_sums_ps(stages)
+        return found[0], found[-1]
+
     def least_ps(self, options: Options) -> tuple[int, int, int] | None:
         """No pipeline with these has less (fill, straggler, what follows); None if weights do not fit.
 
@@ -133,7 +147,7 @@ class StageOptions:
                 max(option.most for option in own),
                 max(1, min(option.layer_ps for option in own)),
                 min(option.ends_ps for option in own),
-                max(1, min(option.sum_ps + option.update_ps for option in own)),
+                max(1, min(option.after.sum_ps + option.after.update_ps for option in own)),
             )
         return self._floors[id(own)]
 
@@ -166,7 +180,8 @@ class StageOptions:
             for tp in self.passes.degrees(devices):
                 seats = self.passes.seats(devices, tp, micro_batch)
                 if seats and (most := self.passes.most_layers(seats, ends)) >= 1:
-                    times = self.passes.layer_ps(seats), self.passes.ends_ps(seats, ends), *self.passes.after_ps(seats)
-                    found.append(Option(tp, seats, self.passes.passes(seats, ends, in_flight), most, *times))
+                    times = self.passes.layer_ps(seats), self.passes.ends_ps(seats, ends)
+                    own = self.passes.passes(seats, ends, in_flight)
+                    found.append(Option(tp, seats, own, most, *times, self.passes.after_ps(seats, ends)))
             self._options[key] = tuple(found)
         return self._options[key]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from math import lcm
 
 import numpy as np
 
@@ -17,10 +18,24 @@ from xsim.plan.search.contracts import Again, Seat, Tables
 from xsim.plan.search.groupings import Composition
 from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
 
-__all__ = ["Ends", "Passes", "StagePasses"]
+__all__ = ["After", "Ends", "Passes", "StagePasses"]
 
 Ends = tuple[bool, bool]  # whether a stage has the embedding, and the head
 MANY = 1000  # micro-batches in flight: so many that what one of them keeps outweighs all else
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """Of a stage, about.
+
+    Attributes:
+        sum_ps: The sum of the gradients of a transformer layer over its own copies.
+        update_ps: The optimizer on a transformer layer; ``ends_update_ps`` on the ends of the model.
+    """
+
+    sum_ps: int
+    update_ps: int
+    ends_update_ps: int
 
 
 class Passes:
@@ -56,7 +71,8 @@ class StagePasses:
     recompute: bool = True
     _known: dict[object, Passes] = field(default_factory=dict)
     _ladders: dict[tuple[str, int, int], tuple[str, ...]] = field(default_factory=dict)
-    _after: dict[tuple[Seat, ...], tuple[int, int]] = field(default_factory=dict)
+    _after: dict[tuple[tuple[Seat, ...], Ends], After] = field(default_factory=dict)
+    _ends_sums: dict[tuple[tuple[Seat, ...], ...], tuple[int, ...]] = field(default_factory=dict)
     _seats: dict[tuple[Composition, int, int], tuple[Seat, ...]] = field(default_factory=dict)
 
     def degrees(self, devices: Composition) -> tuple[int, ...]:
@@ -103,16 +119,43 @@ class StagePasses:
         """The ends of the model."""
         return max(self._ends_ps(seat, ends) for seat in seats)
 
-    def after_ps(self, seats: tuple[Seat, ...]) -> tuple[int, int]:
-        """Of a transformer layer the sum of gradients over these copies, and the optimizer; about."""
-        if seats not in self._after:
-            tables, copies = self.tables, tuple(Copies(seat.kind, seat.tp, seat.width) for seat in seats)
-            whole = SketchStage(range(1, tables.layers + 1), copies)
-            width = sum(seat.width for seat in seats)
-            sum_ps = tables.sync_ps(Sketch((Pipeline((whole,), width, 1),))) if width > 1 else 0
-            update_ps = max(tables.update_ps(seat.kind, seat.tp, range(tables.layers + 2)) for seat in seats)
-            self._after[seats] = sum_ps // tables.layers, update_ps // tables.layers
-        return self._after[seats]
+    def after_ps(self, seats: tuple[Seat, ...], ends: Ends) -> After:
+        """What follows the last micro-batch, about."""
+        key = (seats, ends)
+        if key not in self._after:
+            layer, own = zip(*(self._updates_ps(seat, ends) for seat in seats), strict=True)
+            self._after[key] = After(self._layer_sum_ps(seats), max(layer), max(own))
+        return self._after[key]
+
+    def _layer_sum_ps(self, seats: tuple[Seat, ...]) -> int:
+        """Of the gradients of a transformer layer over these copies: its part of the sum of the whole model's."""
+        if sum(seat.width for seat in seats) == 1:
+            return 0
+        at = (seats[0].kind, seats[0].tp)
+        every, inner = (int(self.tables.sync_floor_ps(*at, (both, both))[-1]) for both in (True, False))
+        return (
+            self.tables.sync_ps(_outline((seats,), self.tables.layers)) * inner // max(every, 1) // self.tables.layers
+        )
+
+    def ends_sums_ps(self, stages: tuple[tuple[Seat, ...], ...]) -> tuple[int, ...]:
+        """Of the first stage and the last, or of the only one, the sum of the ends' gradients, a tied table's too."""
+        if stages not in self._ends_sums:
+            layers, found = self.tables.layers, [0] * len(stages)
+            for places, time_ps in self.tables.sums_ps(_outline(stages, layers)):
+                for _, stage in places:
+                    found[stage] += time_ps
+            spans = zip(stages, _spans(len(stages), layers), found, strict=True)
+            each = (own - self.after_ps(seats, (False, False)).sum_ps * len(span) for seats, span, own in spans)
+            self._ends_sums[stages] = tuple(max(0, own) for own in each)
+        return self._ends_sums[stages]
+
+    def _updates_ps(self, seat: Seat, ends: Ends) -> tuple[int, int]:
+        """The optimizer on a layer, and on the ends."""
+        head = self.tables.layers + 1
+        inner = self.tables.update_ps(seat.kind, seat.tp, range(1, head))
+        held = (range(0, 1), range(head, head + 1))
+        own = (self.tables.update_ps(seat.kind, seat.tp, span) for span, has in zip(held, ends, strict=True) if has)
+        return inner // self.tables.layers, sum(own)
 
     def most_layers(self, seats: tuple[Seat, ...], ends: Ends) -> int:
         """Transformer layers that fit if no activations are kept; -1 if not even the ends do."""
@@ -243,3 +286,18 @@ def _slowest(each: list[Passes], layers: int) -> int:
     """Of copies of unlike kinds; what is missing, if something is."""
     times = [passes[layers] for passes in each]
     return min(times) if min(times) < 0 else max(times)
+
+
+def _spans(stages: int, layers: int) -> tuple[range, ...]:
+    """Of transformer layers: all to the only stage, all but one to the first of two."""
+    return (range(1, layers + 1),) if stages == 1 else (range(1, layers), range(layers, layers + 1))
+
+
+def _outline(stages: tuple[tuple[Seat, ...], ...], layers: int) -> Sketch:
+    """One pipeline of these stages, one or two."""
+    found = (
+        SketchStage(span, tuple(Copies(seat.kind, seat.tp, seat.width) for seat in seats))
+        for seats, span in zip(stages, _spans(len(stages), layers), strict=True)
+    )
+    widths = (sum(seat.width for seat in seats) for seats in stages)
+    return Sketch((Pipeline(tuple(found), lcm(*widths), 1),))

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from xsim.plan.search.contracts import Seat, Tables
-from xsim.plan.search.cuts import StageTimes, least_maximum_cuts, stage_times
+from xsim.plan.search.contracts import NEVER_PS, Ints, Seat, Tables
+from xsim.plan.search.cuts import StageTimes, alike_times, least_maximum_cuts
 from xsim.plan.search.shortage import Shortage
 
 __all__ = ["StageRuns"]
@@ -15,7 +15,10 @@ __all__ = ["StageRuns"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageRuns:
-    """Times of stages from tables, computed once for equal stages; the slowest copy of a stage sets its time."""
+    """Times of stages from tables, computed once for equal stages; the slowest copy of a stage sets its time.
+
+    Transformer layers are alike, so that a run of them is known by how many it has.
+    """
 
     tables: Tables
     shortage: Shortage = field(default_factory=Shortage)
@@ -60,13 +63,14 @@ class StageRuns:
         """Of all runs of the L transformer layers, ``[L + 1, L + 1]``, with its ends; ``NEVER_PS`` if memory lacks."""
         key = (tuple((seat.kind, seat.tp, seat.samples) for seat in seats), ends, in_flight)
         if key not in self._times:
-            self._times[key] = np.maximum.reduce([self._alone(seat, ends, in_flight) for seat in seats])
+            by_count = np.maximum.reduce([self._by_count(seat, ends, in_flight) for seat in seats])
+            self._times[key] = alike_times(by_count)
         return self._times[key]
 
-    def _alone(self, seat: Seat, ends: tuple[bool, bool], in_flight: int) -> StageTimes:
-        passes, layers = _passes(self.tables, seat), self.tables.layers
-        longest = np.minimum(np.arange(layers) + self.most_layers(seat, ends, in_flight), layers)
-        return stage_times(passes[1:-1], self.ends_ps(seat, ends), longest)
+    def _by_count(self, seat: Seat, ends: tuple[bool, bool], in_flight: int) -> Ints:
+        counts = np.arange(self.tables.layers + 1, dtype=np.int64)
+        fits = counts <= self.most_layers(seat, ends, in_flight)
+        return np.where(fits, self.ends_ps(seat, ends) + counts * self._layer_ps(seat), NEVER_PS)
 
     def cut(self, stages: list[tuple[Seat, ...]], micro_batches: int) -> tuple[tuple[int, ...], list[int]] | None:
         """Cuts of the transformer layers with the fastest slowest stage, and what each stage then takes.
@@ -85,7 +89,7 @@ class StageRuns:
         return cuts, [int(own[a, b]) for own, a, b in zip(runs, cuts, cuts[1:], strict=False)]
 
     def room(self, stages: list[tuple[Seat, ...]], micro_batches: int) -> bool:
-        """Whether all layers can be cut so that each stage has memory for its part; transformer layers are alike."""
+        """Whether all layers can be cut so that each stage has memory for its part."""
         count, most = len(stages), []
         for s, own in enumerate(stages):
             flying = self.tables.in_flight(s, count, micro_batches)

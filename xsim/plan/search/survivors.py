@@ -7,8 +7,9 @@ from dataclasses import replace
 from itertools import groupby
 
 from xsim.errors import NoSeatError, SpecError
+from xsim.plan.forms import renamed
 from xsim.plan.kinds import Sketch
-from xsim.plan.sketch import Together, place, renamed
+from xsim.plan.sketch import Together, place
 from xsim.spec.cluster import ClusterSpec, HostSpec, rank_devices, rank_hosts, rank_kinds
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario

@@ -9,7 +9,7 @@ from itertools import islice
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.kinds import Sketch
-from xsim.plan.memory import deployment_memory
+from xsim.plan.memory import shortfall
 from xsim.plan.search.course import course_ps
 from xsim.plan.search.others import Rivals
 from xsim.plan.search.refinement import Refinement
@@ -22,9 +22,10 @@ from xsim.spec.scenario import Scenario
 
 __all__ = ["Trials"]
 
+# What another value does to the simulated time of the plan that is taken: as in ``xsim.plan.search.refinement``.
 SURELY = 2  # plans of others that are simulated whatever their price
-SEATED = 4  # times as many plans are run on their ranks as are simulated
-NEARLY = 1.05  # of the best seating of a plan, up to which others are simulated too
+SEATED = 4  # times as many plans are run on their ranks as are simulated; 1: 0.1 % more; 8: no change
+NEARLY = 1.05  # of the best seating of a plan, up to which others are simulated too; 1 and 1.2 change nothing
 NEAR = 1.25  # of the best by price: plans that share out states are simulated up to this
 Each = list[tuple[Sketch, Worth]]
 
@@ -153,7 +154,7 @@ class Trials:
                     for same in (sketch, *self.rivals.placed.get(sketch, ()))
                 )
                 seated = list(seatings(bare, self.scenario, self.lost, others))
-            fit = [plan for plan in seated if deployment_memory(self.scenario, plan, order).fits]
+            fit = [plan for plan in seated if not shortfall(self.scenario, plan, order)[1]]
             if fit:
                 yield fit, own
 

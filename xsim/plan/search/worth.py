@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from xsim.errors import SpecError
 from xsim.plan.kinds import Sketch, whole_layers
 from xsim.plan.search.contracts import Tables
 from xsim.plan.search.price import Priced, pass_ps, seats
+from xsim.spec.cluster import DeviceSpec
 from xsim.units import PS_PER_S
 
-__all__ = ["Objective", "Worth", "front", "worth"]
+__all__ = ["Objective", "Worth", "check_objective", "front", "worth"]
 
 Objective = Literal["time", "cost", "energy", "pareto"]
 
@@ -45,6 +47,20 @@ class Worth:
         """Whether it is as good in all, and better in one."""
         own, others = ((each.time_ps, each.usd, each.energy_j) for each in (self, other))
         return own != others and all(a <= b for a, b in zip(own, others, strict=True))
+
+
+def check_objective(objective: str, devices: Sequence[DeviceSpec]) -> None:
+    """Refuse an objective by which all plans on these devices are equal.
+
+    Raises:
+        SpecError: No device has a price, or none takes any power.
+    """
+    needed = {"cost": "price_usd_per_hour", "energy": "power"}.get(objective)
+    rates = [device.price_usd_per_hour if objective == "cost" else device.power_w for device in devices]
+    if needed and not any(rates):
+        names = ", ".join(dict.fromkeys(device.name for device in devices))
+        problem = f"no device of {names} has a {needed} above 0: all plans are equal"
+        raise SpecError("objective", objective, problem, f"give devices a {needed}, or choose time")
 
 
 def worth(sketch: Sketch, priced: Priced, tables: Tables) -> Worth:
