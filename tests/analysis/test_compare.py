@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -167,6 +168,33 @@ def test_the_figure_is_a_picture(tmp_path: Path) -> None:
     path = save_bars(compare(GRID), tmp_path / "figures" / "by_reshard.png")
 
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_figure_marks_what_does_not_fit_and_names_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A missing bar would look like a zero, and one of a plan that cannot be like any other."""
+    from matplotlib.figure import Figure
+
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
+    many = table(*({"cluster": f"c{number}", "fits": number > 0} for number in range(100)))
+
+    save_bars(compare(GRID), tmp_path / "few.png")
+    save_bars(compare(many), tmp_path / "many.png")
+
+    few, points = drawn
+    for axes in few.axes:
+        assert [patch.get_hatch() for patch in axes.patches] == [None, "////", None, None]
+        assert [text.get_text().strip() for text in axes.texts] == ["invalid"]
+    assert [(np.size(line.get_xdata()), line.get_marker()) for line in points.axes[0].lines] == [
+        (99, "."),
+        (1, "x"),
+    ]
+    for figure in drawn:
+        legend = figure.axes[0].get_legend()
+        assert legend is not None
+        assert legend.get_texts()[-1].get_text() == "does not fit into memory"
 
 
 @pytest.mark.filterwarnings("error")
