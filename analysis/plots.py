@@ -112,4 +112,5 @@ def _misfit_mark(*, many: bool) -> Artist:
 
 
 def _label(found: Comparison, option: str) -> str:
-    return f"{found.by}={option}"
+    label = found.label(option)
+    return f"{found.by}={option}" if label == option else label
