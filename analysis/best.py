@@ -3,8 +3,9 @@
 python -m analysis.best outputs/hetero_llama
 
 Points are compared that train the same: one model in one precision with one optimizer, as many tokens in an iteration,
-told by one network. What does not fit into memory, and what is no finite number, is never best. The total cost of
-ownership is no figure to choose by, as it falls when runs get slower.
+told by one network. What does not fit into memory, and what is no finite number, is never best. Figures that print
+alike are alike, as in the tables of a comparison. The total cost of ownership is no figure to choose by, as it falls
+when runs get slower.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The best of a group by one column; ``alike`` more points have the same figure."""
+    """The best of a group by one column, the first in table order; ``alike`` more points print the same figure."""
 
     metric: str
     value: float
@@ -123,7 +124,17 @@ def show(table: pa.Table, file: TextIO | None = None, most: int | None = SHOWN_G
         _print_front(group, out)
     if most is not None and len(found) > most:
         print(f"and {counted(len(found) - most, 'group')} more: analysis.best shows them", file=out)
+    misfits = _misfits(table)
+    if misfits:
+        print(f"\nnone of the best: {counted(misfits, 'point')} left out that do not fit into memory", file=out)
     return bool(found)
+
+
+def _misfits(table: pa.Table) -> int:
+    """How many points do not fit into memory, whether they were simulated all the same or not."""
+    columns = [name for name in ("status", "fits") if name in table.column_names]
+    rows = table.select(columns).to_pylist()
+    return sum(row["status"] == "does_not_fit" or (row["status"] == "ok" and not row.get("fits")) for row in rows)
 
 
 def groups(table: pa.Table) -> list[Group]:
@@ -169,14 +180,18 @@ def _words(row: Row) -> set[str]:
 
 
 def leaders(group: Group) -> list[Leader]:
-    """The best point of ``group`` by every figure that it has and that differs among its points."""
+    """The best point of ``group`` by every figure that it has and that differs, as printed, among its points."""
     found = []
     single = all(row.get("iterations") in (None, 1) for row in group.rows)
     for metric, better in METRICS.items():
         if single and metric in OF_SEVERAL:
             continue
         sign = 1 if better == "less" else -1
-        known = [(sign * row[metric], number) for number, row in enumerate(group.rows) if _is_finite(row.get(metric))]
+        known = [
+            (sign * _printed(row[metric]), number)
+            for number, row in enumerate(group.rows)
+            if _is_finite(row.get(metric))
+        ]
         if len({value for value, _ in known}) > 1:
             best, number = min(known)
             alike = sum(value == best for value, _ in known) - 1
@@ -185,14 +200,23 @@ def leaders(group: Group) -> list[Leader]:
 
 
 def front(group: Group) -> list[tuple[Row, int]]:
-    """The points than which none is both as fast and as cheap, fastest first, each with how many more are alike."""
-    known = [row for row in group.rows if _is_finite(row.get(COST)) and row[COST] > 0]
+    """The points than which none is both as fast and as cheap, as printed, fastest first.
+
+    Each, the first in table order, comes with how many more are alike.
+    """
+    known = [
+        (_printed(row[TIME]), _printed(row[COST]), number)
+        for number, row in enumerate(group.rows)
+        if _is_finite(row.get(COST)) and row[COST] > 0
+    ]
     found: list[tuple[Row, int]] = []
-    for row in sorted(known, key=lambda row: (row[TIME], row[COST])):
-        if found and (row[TIME], row[COST]) == (found[-1][0][TIME], found[-1][0][COST]):
+    last: tuple[float, float] | None = None  # time and cost
+    for time_s, cost, number in sorted(known):
+        if last == (time_s, cost):
             found[-1] = (found[-1][0], found[-1][1] + 1)
-        elif not found or row[COST] < found[-1][0][COST]:
-            found.append((row, 0))
+        elif last is None or cost < last[1]:
+            found.append((group.rows[number], 0))
+            last = time_s, cost
     return found
 
 
@@ -220,6 +244,10 @@ def _is_finite(value: object) -> bool:
 
 def _figure(value: float) -> str:
     return f"{value:.5g}"
+
+
+def _printed(value: float) -> float:
+    return float(_figure(value))
 
 
 def _alike(name: str, alike: int) -> str:

@@ -12,7 +12,7 @@ from analysis.titles import row_title
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COMPARED", "Case", "Comparison", "Failure", "Figures", "compare", "failures", "offered"]
+__all__ = ["COMPARED", "Case", "Comparison", "Failure", "Figures", "compare", "failures", "offered", "varying"]
 
 Case = tuple[str, ...]
 Row = Mapping[str, Any]
@@ -67,6 +67,7 @@ class Comparison:
         along: What differs between the options of a case besides the choice.
         cases: Per case in which an option ran, named by its values of ``columns``, the figures of those that did.
         without: Per case the status of the options that have no figures.
+        left_out: How many cases are not in it, as no option of theirs has figures.
     """
 
     by: str
@@ -75,6 +76,13 @@ class Comparison:
     along: tuple[str, ...]
     cases: Mapping[Case, Mapping[str, Figures]]
     without: Mapping[Case, Mapping[str, str]]
+    left_out: int = 0
+
+    def label(self, option: str) -> str:
+        """``lcm``, ``planner.tp=2``: what says enough where the choice itself does not stand beside it."""
+        if self.by in COMPARED:
+            return option
+        return f"{self.by} {UNSET}" if option == UNSET else f"{self.by}={option}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,7 @@ class Failure:
 def compare(table: pa.Table, by: str | None = None) -> Comparison:
     """The runs of ``table``, compared by ``by``, one of ``offered``, or by the first choice that varies.
 
-    A case of which no option ran is left out: ``failures`` tells why.
+    A case of which no option ran is left out, and counted: ``failures`` tells why.
     """
     rows = _rows(table)
     chosen = by or next((name for name in COMPARED if len({row[name] for row in rows}) > 1), COMPARED[0])
@@ -109,13 +117,25 @@ def compare(table: pa.Table, by: str | None = None) -> Comparison:
             without[case][option] = str(row["status"])
     options = tuple(dict.fromkeys(_shown(row[chosen]) for row in kept))
     along = tuple(name for name in others if name not in columns and _differs(kept, columns, name))
-    return Comparison(chosen, options, columns, along, cases, without)
+    left_out = len({_case(row, columns) for row in rows} - alive)
+    return Comparison(chosen, options, columns, along, cases, without, left_out)
 
 
 def offered(table: pa.Table) -> tuple[str, ...]:
     """What its runs can be compared by: a choice, or a key that was set in some, such as an option of a planner."""
     keys = dict.fromkeys(part.partition("=")[0] for row in _rows(table) for part in _parts(row) if "=" in part)
     return (*COMPARED, *keys)
+
+
+def varying(table: pa.Table) -> tuple[str, ...]:
+    """Those of ``offered`` of which its runs have more than one value."""
+    rows = _rows(table)
+    found = []
+    for name in offered(table):
+        seen = rows if name in COMPARED else _split_off(rows, name)
+        if not _constant(seen, name):
+            found.append(name)
+    return tuple(found)
 
 
 def failures(table: pa.Table) -> list[Failure]:

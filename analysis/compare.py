@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from analysis.cases import Case, Comparison, Figures, compare, failures, offered
+from analysis.cases import Case, Comparison, Figures, compare, failures, offered, varying
 from analysis.command import Parser, exits, tell
-from analysis.screen import decimals, fits, print_table
+from analysis.screen import counted, decimals, fits, print_table
 from analysis.sync import print_sync
 from xsim.errors import SpecError
 
@@ -46,7 +46,8 @@ def main(argv: Sequence[str]) -> int:
     found = select(given.folder, everything=given.all)
     known = offered(found.table)
     if given.by is not None and given.by not in known:
-        raise SpecError("--by", given.by, "the runs have no such choice", f"choose one of {', '.join(known)}")
+        fix = f"choose one of {', '.join(known)}; a key that a sweep varies, such as planner.tp, is one where it does"
+        raise SpecError("--by", given.by, "the runs have no such choice", fix)
     options = compare(found.table, given.by).options
     if given.baseline is not None and given.baseline not in options:
         fix = f"choose one of {', '.join(options)}"
@@ -63,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
 def draw(table: pa.Table, folder: Path, by: str | None = None) -> Path | None:
     """The figure of the comparison, written under ``folder``; None if there is nothing to show, or no way to write."""
     comparison = compare(table, by)
-    if not comparison.cases:
+    if not comparison.cases or (by and len(comparison.options) == 1):
         return None
     from analysis.plots import save_bars
 
@@ -78,11 +79,16 @@ def show(table: pa.Table, by: str | None = None, baseline: str = BASELINE, file:
     """Print the comparison, the sync overhead of the option ``baseline`` against the others, and what went wrong."""
     out = file or sys.stdout
     found = compare(table, by)
-    if found.cases:
+    if by and len(found.options) == 1:
+        others = ", ".join(varying(table)) or "nothing else either"
+        print(
+            f"every run has {by}={found.options[0]}: there is nothing to compare by it; what varies: {others}", file=out
+        )
+    elif found.cases:
         _print_cases(found, out)
         print_sync(found, baseline, out)
-    if by and len(found.options) == 1:
-        print(f"every run has {by}={found.options[0]}: there is nothing to compare by it", file=out)
+        if found.left_out:
+            print(f"not shown: {counted(found.left_out, 'case')} of which no point has a time", file=out)
     for failure in failures(table):
         print(f"{failure.count} x {failure.status}: {failure.reason} (first: {failure.example})", file=out)
 
@@ -91,16 +97,19 @@ def _print_cases(found: Comparison, out: TextIO) -> None:
     """A row per case where there is room for it, else a row per case and option."""
     places = decimals(min(entry.training_time_s for runs in found.cases.values() for entry in runs.values()))
     times, bubbles = list(_times(found, places)), list(_bubbles(found, places))
-    time_columns = [*found.columns, *found.options, "fastest", "slowest"]
+    options = [found.label(option) for option in found.options]
+    several = len(options) > 1
+    time_columns = [*found.columns, *options, *(("fastest", "slowest") if several else ())]
     if fits(time_columns, times, out):
         print("training time [s]", file=out)
-        print_table(time_columns, times, numbers=[*found.options, "slowest"], file=out)
+        print_table(time_columns, times, numbers=[*options, "slowest"], file=out)
         print("\nbubble [s], mean of ranks", file=out)
-        print_table([*found.columns, *found.options], bubbles, numbers=found.options, file=out)
+        print_table([*found.columns, *options], bubbles, numbers=options, file=out)
         if any(entry.move_optimality is not None for runs in found.cases.values() for entry in runs.values()):
             print(f"\n{OPTIMALITY}", file=out)
-            print_table([*found.columns, *found.options], _optimalities(found), numbers=found.options, file=out)
-        print(f"\n{LEGEND}", file=out)
+            print_table([*found.columns, *options], _optimalities(found), numbers=options, file=out)
+        if several:
+            print(f"\n{LEGEND}", file=out)
     else:
         numbers = ["time [s]", "bubble [s]", "behind"]
         print_table([*found.columns, found.by, *numbers], _long(found, places), numbers=numbers, file=out)
@@ -114,7 +123,7 @@ def _print_cases(found: Comparison, out: TextIO) -> None:
 def _times(found: Comparison, places: int) -> Iterator[list[str]]:
     for case, runs in found.cases.items():
         cells = [_time(found, case, option, places) for option in found.options]
-        yield [*case, *cells, *_fastest(runs, places)]
+        yield [*case, *cells, *(_fastest(found, runs, places) if len(found.options) > 1 else ())]
 
 
 def _bubbles(found: Comparison, places: int) -> Iterator[list[str]]:
@@ -159,13 +168,13 @@ def _bubble(found: Comparison, case: Case, option: str, places: int) -> str:
     return "-" if entry is None else f"{entry.bubble_time_s:.{places}f}"
 
 
-def _fastest(runs: Mapping[str, Figures], places: int) -> tuple[str, str]:
+def _fastest(found: Comparison, runs: Mapping[str, Figures], places: int) -> tuple[str, str]:
     """Who is fastest, and the slowest's time over theirs; dashes where there is nothing to compare."""
     if len(runs) == 1:
         return "-", "-"
     times = {option: entry.training_time_s for option, entry in runs.items()}
     best = min(times.values())
-    first = [option for option, time_s in times.items() if f"{time_s:.{places}f}" == f"{best:.{places}f}"]
+    first = [found.label(option) for option, time_s in times.items() if f"{time_s:.{places}f}" == f"{best:.{places}f}"]
     return "all equal" if len(first) == len(times) else ", ".join(first), f"{max(times.values()) / best:.3f}x"
 
 

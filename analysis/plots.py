@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from analysis.cases import Comparison, Figures
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 __all__ = ["save_bars"]
@@ -30,13 +31,19 @@ WIDTH_PER_BAR = 0.28  # inches
 LABEL_WIDTH = 1.0  # inches
 LEGEND_MARK_WIDTH = 0.6  # inches
 LETTER_WIDTH = 0.09  # inches, of matplotlib's default font at 10 points, on average
+MISFIT = "does not fit into memory"
+MISFIT_HATCH, MISFIT_MARKER = "////", "x"
+STATUS_SIZE = 7  # points, of the word where there is no bar
 BARS_SHARE = 0.8  # of the room of a case
 MANY = 60  # cases from which on bars are points, and cases have no names
 MANY_WIDTH = 14.0  # inches
 
 
 def save_bars(found: Comparison, path: Path) -> Path:
-    """Grouped bars per case, one colour per option, one panel per measure; written to ``path``."""
+    """Grouped bars per case, one colour per option, one panel per measure; written to ``path``.
+
+    Bars of runs that do not fit are hatched. Where a run has no figures its status stands instead of the bar.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -50,9 +57,12 @@ def save_bars(found: Comparison, path: Path) -> Path:
     for axes, (label, measure) in zip(panels, MEASURES.items(), strict=True):
         (_draw_points if many else _draw)(axes, found, measure)
         axes.set_ylabel(label)
-    entry_width = LEGEND_MARK_WIDTH + LETTER_WIDTH * max(len(_label(found, option)) for option in found.options)
-    entries = max(1, min(len(found.options), int(width / entry_width)))
-    panels[0].legend(ncols=entries, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+    handles, labels = panels[0].get_legend_handles_labels()
+    if any(not entry.fits for case in found.cases.values() for entry in case.values()):
+        handles, labels = [*handles, _misfit_mark(many=many)], [*labels, MISFIT]
+    entry_width = LEGEND_MARK_WIDTH + LETTER_WIDTH * max(map(len, labels))
+    entries = max(1, min(len(labels), int(width / entry_width)))
+    panels[0].legend(handles, labels, ncols=entries, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
     if many:
         panels[-1].set_xlabel("cases, in the order of the table")
     else:
@@ -66,18 +76,41 @@ def _draw(axes: Axes, found: Comparison, measure: Callable[[Case, str], float]) 
     for number, option in enumerate(found.options):
         heights = [measure(case, option) if option in case else 0.0 for case in found.cases.values()]
         offset = (number - (len(found.options) - 1) / 2) * width
-        axes.bar([x + offset for x in range(len(heights))], heights, width, label=_label(found, option))
+        bars = axes.bar([x + offset for x in range(len(heights))], heights, width, label=_label(found, option))
+        for x, (bar, (name, case)) in enumerate(zip(bars, found.cases.items(), strict=True)):
+            if option not in case:
+                status = found.without.get(name, {}).get(option, "")
+                axes.text(x + offset, 0, f" {status}", rotation=90, ha="center", va="bottom", fontsize=STATUS_SIZE)
+            elif not case[option].fits:
+                bar.set(hatch=MISFIT_HATCH, edgecolor="white")
     axes.set_xlim(-0.6, len(found.cases) - 0.4)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_points(axes: Axes, found: Comparison, measure: Callable[[Case, str], float]) -> None:
-    for option in found.options:
-        points = [(x, measure(case, option)) for x, case in enumerate(found.cases.values()) if option in case]
-        axes.plot(*zip(*points, strict=True), linestyle="none", marker=".", markersize=3, label=_label(found, option))
+    for number, option in enumerate(found.options):
+        colour, label = f"C{number}", _label(found, option)
+        for fits, marker in ((True, "."), (False, MISFIT_MARKER)):
+            cases = [(x, case) for x, case in enumerate(found.cases.values()) if option in case]
+            points = [(x, measure(case, option)) for x, case in cases if case[option].fits == fits]
+            xs, ys = [x for x, _ in points], [y for _, y in points]
+            axes.plot(
+                xs, ys, color=colour, linestyle="none", marker=marker, markersize=3, label=label if fits else None
+            )
     axes.set_xlim(-0.6, len(found.cases) - 0.4)
     axes.spines[["top", "right"]].set_visible(False)
 
 
+def _misfit_mark(*, many: bool) -> Artist:
+    """For the legend."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    if many:
+        return Line2D([], [], color="gray", linestyle="none", marker=MISFIT_MARKER, markersize=3)
+    return Patch(facecolor="gray", edgecolor="white", hatch=MISFIT_HATCH)
+
+
 def _label(found: Comparison, option: str) -> str:
-    return f"{found.by}={option}"
+    label = found.label(option)
+    return f"{found.by}={option}" if label == option else label

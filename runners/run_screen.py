@@ -42,10 +42,11 @@ def explain(experiment: Experiment, result: Result) -> None:
         account.append([cause, f"{mean_s:.{places}f}", f"{mean_s / total_s:.2%}", f"{most_s:.{places}f}"])
     account.append(["training time", f"{total_s:.{places}f}", "100.00%", f"{total_s:.{places}f}"])
     print_table(["cause", "mean [s]", "share", "largest [s]"], account, numbers=["mean [s]", "share", "largest [s]"])
+    _print_plan(result, places)
     print()
     _print_places(experiment, result, places)
     print()
-    shown = {"training_time_s", *(f"{cause}_time{part}_s" for cause in causes for part in ("", "_max"))}
+    shown = {"training_time_s", "predicted_s", *(f"{cause}_time{part}_s" for cause in causes for part in ("", "_max"))}
     if row["iterations"] == 1:
         shown |= {column.name for column in COLUMNS if column.name.startswith(("iterations", "training_time_"))}
     rest = [c for c in COLUMNS if c.name in row and c.name not in shown and c.kind != "text"]
@@ -60,6 +61,17 @@ def explain(experiment: Experiment, result: Result) -> None:
     )
     for text in result.stand_ins:
         print(f"Stand-in: {text}")
+
+
+def _print_plan(result: Result, places: int) -> None:
+    """What its maker says of the plan, such as how far it is from a bound, and predicts of it."""
+    found, total_s = result.metrics, result.metrics.training_time_s
+    if found.plan:
+        print(f"Plan: {found.plan}")
+    if found.predicted_s is not None:
+        told = f"{found.predicted_s:.{places}f} s; simulated: {total_s:.{places}f} s"
+        off = f"{found.predicted_s / total_s - 1:+z.1%}"
+        print(f"Predicted by its maker: {told}; the first over the second, less 1: {off}")
 
 
 def figure(column: Column, value: float | bool | str) -> str:

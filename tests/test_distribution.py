@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
@@ -9,6 +10,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -83,6 +85,17 @@ def test_the_wheel_is_whole(tmp_path: Path) -> None:
     points = run("-m", "runners.sweep", "+grid=hetero_llama", "dry_run=true", folder=unpacked)
     assert points.returncode == 0, points.stderr
     assert "48 points" in points.stderr
+
+
+def test_every_installed_command_exists_and_is_in_the_readme() -> None:
+    commands = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+
+    named = re.findall(r"`(xsim-[\w-]+)`", (ROOT / "README.md").read_text())
+
+    assert sorted(named) == sorted(commands)
+    for place in commands.values():
+        module, _, name = place.partition(":")
+        assert callable(getattr(importlib.import_module(module), name))
 
 
 def test_each_target_of_make_stands_once_and_check_has_them_all() -> None:

@@ -83,6 +83,29 @@ def test_the_front_is_what_nothing_beats(figures: list[tuple[int, int]]) -> None
     assert found == sorted({one for one in figures if not beaten(one)})
 
 
+def test_figures_that_print_alike_are_alike() -> None:
+    """Half a microsecond of three seconds makes no strategy the best one."""
+    rows = [row("lcm", 3.2103005, 1.0), row("hetauto", 3.235, 1.0), row("alpacomm", 3.21030049, 1.0000001)]
+    (group,) = groups(table(rows))
+
+    found = {one.metric: (one.row["reshard"], one.alike) for one in leaders(group)}
+
+    assert found == dict.fromkeys(("training_time_s", "tokens_per_s", "mfu"), ("lcm", 1))
+    assert [(each["reshard"], alike) for each, alike in front(group)] == [("lcm", 1)]
+
+
+def test_points_that_do_not_fit_are_counted() -> None:
+    misfits = [row("star", 1.0, fits=False), row("ntp", 1.0, status="does_not_fit", fits=None)]
+    out, none = io.StringIO(), io.StringIO()
+
+    best.show(table([row(), row("hetauto", 3.0), *misfits]), out)
+    best.show(table([row(), row("hetauto", 3.0)]), none)
+
+    assert "best of 2 points" in out.getvalue()
+    assert out.getvalue().endswith("none of the best: 2 points left out that do not fit into memory\n")
+    assert "left out" not in none.getvalue()
+
+
 def test_ownership_is_no_figure_to_choose_by() -> None:
     assert not any("tco" in metric for metric in METRICS)
 

@@ -5,11 +5,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from analysis.cases import CASE_COLUMNS, Failure, compare, failures, offered
-from analysis.compare import main, show
+from analysis.compare import draw, main, show
 from analysis.plots import save_bars
 from analysis.screen import MANY, fits, print_table
 from analysis.titles import USUAL
@@ -169,6 +170,33 @@ def test_the_figure_is_a_picture(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_figure_marks_what_does_not_fit_and_names_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A missing bar would look like a zero, and one of a plan that cannot be like any other."""
+    from matplotlib.figure import Figure
+
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
+    many = table(*({"cluster": f"c{number}", "fits": number > 0} for number in range(100)))
+
+    save_bars(compare(GRID), tmp_path / "few.png")
+    save_bars(compare(many), tmp_path / "many.png")
+
+    few, points = drawn
+    for axes in few.axes:
+        assert [patch.get_hatch() for patch in axes.patches] == [None, "////", None, None]
+        assert [text.get_text().strip() for text in axes.texts] == ["invalid"]
+    assert [(np.size(line.get_xdata()), line.get_marker()) for line in points.axes[0].lines] == [
+        (99, "."),
+        (1, "x"),
+    ]
+    for figure in drawn:
+        legend = figure.axes[0].get_legend()
+        assert legend is not None
+        assert legend.get_texts()[-1].get_text() == "does not fit into memory"
+
+
 @pytest.mark.filterwarnings("error")
 def test_many_options_have_room_in_the_figure(tmp_path: Path) -> None:
     rows = [{"reshard": f"a_long_name_of_option_{number}"} for number in range(12)]
@@ -227,12 +255,48 @@ def test_short_times_have_as_many_digits() -> None:
     assert "| 0.001235 | 0.001234 | y | 1.000x |" in squeezed(out.getvalue())
 
 
-def test_nothing_to_compare_by_a_constant_is_said() -> None:
+def test_nothing_to_compare_by_a_constant_is_said(tmp_path: Path) -> None:
     out = io.StringIO()
 
     show(GRID, by="schedule", file=out)
 
-    assert "every run has schedule=same: there is nothing to compare by it" in out.getvalue()
+    told = "every run has schedule=same: there is nothing to compare by it; what varies: reshard\n"
+    assert out.getvalue().startswith(f"{told}1 x invalid: no such layer (first: ")
+    assert draw(GRID, tmp_path, by="schedule") is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_of_a_key_are_named_with_it() -> None:
+    """A column ``2`` says nothing, and what a paper says of its strategy holds for no other choice."""
+    runs = [{"point": point, "batch": 8} for point in ("planner.pp=1", "planner.pp=2", "")]
+    out = io.StringIO()
+
+    show(table(*runs), by="planner.pp", baseline="2", file=out)
+
+    text = squeezed(out.getvalue())
+    assert "| planner.pp=1 | planner.pp=2 | planner.pp not set | fastest |" in text
+    assert "sync overhead of planner.pp=2: how much less" in text
+    assert "| planner.pp=2 [s] | against planner.pp=1 | against planner.pp not set |" in text
+    assert "paper" not in text
+
+
+def test_cases_without_any_time_are_counted() -> None:
+    bad = {"status": "does_not_fit", "reason": "rank 0"}
+    out = io.StringIO()
+
+    show(table(*({"cluster": c, "reshard": r, **(bad if c == "b" else {})} for c in "ab" for r in "xy")), file=out)
+
+    assert "not shown: 1 case of which no point has a time\n2 x does_not_fit: rank 0" in out.getvalue()
+
+
+def test_one_option_is_neither_fastest_nor_slowest() -> None:
+    out = io.StringIO()
+
+    show(table({"cluster": "a"}, {"cluster": "a", "seed": 1}), file=out)
+
+    assert "training time [s]" in out.getvalue()
+    assert "fastest" not in out.getvalue()
+    assert "slowest" not in out.getvalue()
 
 
 def synced(cluster: str, **overheads_s: tuple[float, float]) -> list[dict[str, object]]:

@@ -19,4 +19,6 @@ def test_what_no_run_has_set_is_nothing_to_compare_by(tmp_path: Path, capsys: py
     assert main([str(tmp_path), "--by", "planner.tp"]) == 0
     assert (tmp_path / "figures" / "by_planner.tp.png").is_file()
     assert main([str(tmp_path), "--by", "planner.pp"]) == 2
-    assert "--by = 'planner.pp': the runs have no such choice; choose one of reshard, " in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "--by = 'planner.pp': the runs have no such choice; choose one of reshard, " in said
+    assert "point, planner.tp; a key that a sweep varies, such as planner.tp, is one where it does\n" in said

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from runners.run_screen import figure, unused
+from runners.run_screen import explain, figure, unused
 from tests.plan.toy import cluster, device
+from tests.planning import random_scenario
+from xsim.experiment import Experiment, run
+from xsim.families import build
 from xsim.metrics import COLUMNS
 
 COLUMN = {column.name: column for column in COLUMNS}
@@ -26,6 +31,19 @@ COLUMN = {column.name: column for column in COLUMNS}
 )
 def test_a_figure_has_a_unit_that_suits_it(name: str, value: float, text: str) -> None:
     assert figure(COLUMN[name], value) == text
+
+
+def test_what_a_planner_says_of_its_plan_stands_beside_what_is_simulated(capsys: pytest.CaptureFixture[str]) -> None:
+    experiment = Experiment(scenario=random_scenario(1), planner=build("planner", {"name": "xsim"}), memory="report")
+    result = run(experiment)
+
+    explain(experiment, result)
+
+    shown = capsys.readouterr().out
+    assert f"\nPlan: {result.deployment.name}\nPredicted by its maker: " in shown
+    assert re.search(r"\nPlan: xsim, .*(bound|proven)", shown)
+    assert re.search(r"s; simulated: [0-9.]+ s; the first over the second, less 1: [+-][0-9.]+%\n", shown)
+    assert "| predicted_s" not in shown
 
 
 def test_devices_that_no_stage_uses_are_named() -> None:
