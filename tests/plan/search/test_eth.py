@@ -154,10 +154,10 @@ def test_units_are_powers_of_two_that_leave_about_sixteen() -> None:
         return [Kind(device.name, device, count * size, size, (size,) * count) for count, size in hosts]
 
     assert units_of(kinds((1, 2), (1, 2)), 0, 0) == Units(1, 1)
-    assert units_of(kinds((4, 8), (4, 8)), 0, 0) == Units(4, 4)
+    assert units_of(kinds((4, 8), (4, 8)), 0, 0) == Units(4, 2)
     assert units_of(kinds((64, 8), (64, 8)), 0, 0) == Units(64, 8)
     assert units_of(kinds((1, 2), (4, 8)), 0, 0) == Units(2, 2)
-    assert units_of(kinds((4, 8), (4, 8)), 8, 0) == Units(8, 8)
+    assert units_of(kinds((4, 8), (4, 8)), 8, 0) == Units(8, 2)
 
 
 def test_stages_recompute_only_if_they_may() -> None:

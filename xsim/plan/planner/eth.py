@@ -33,7 +33,8 @@ class Eth:
     Attributes:
         unit: Devices of one kind that are dealt to pipelines together; 0: a power of two that leaves about 16 units
             of all kinds, or one to each.
-        stage_unit: Likewise to the stages of a pipeline; it divides ``unit``. 0: no more than a host has.
+        stage_unit: Likewise to the stages of a pipeline; it divides ``unit``. 0: no more than a host has, and as few as
+            leave up to 32 units of all kinds.
         cache: Keep the configuration of pipelines of the same devices (section 5.1).
         skip: Leave out groupings whose bound is below the best found (5.2); it needs ``cache``.
         alpha: Factor of the approximate bound; 0: only the deterministic one.

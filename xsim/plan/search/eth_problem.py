@@ -42,7 +42,7 @@ def units_of(kinds: Sequence[Kind], pipeline: int, stage: int) -> Units:
     """``pipeline`` and ``stage`` devices; where that is 0, powers of two.
 
     A pipeline's unit leaves about 16 of them in all, and to no kind less than one, as far as 32 in all allow; a
-    stage's is no more than the smallest host has.
+    stage's is no more than the smallest host has, and leaves up to 32 of them in all.
 
     Raises:
         SpecError: A pipeline's unit has more devices than any kind, or a stage's does not divide it.
@@ -51,6 +51,8 @@ def units_of(kinds: Sequence[Kind], pipeline: int, stage: int) -> Units:
     few = min(_power_up(total / FEW_UNITS), _power_down(min(kind.count for kind in kinds)))
     own = pipeline or max(few, _power_up(total / MOST_UNITS))
     part = stage or math.gcd(own, _power_down(min(min(kind.hosts) for kind in kinds)))
+    while not stage and part % 2 == 0 and total // (part // 2) <= MOST_UNITS:
+        part //= 2
     most = max(kind.count for kind in kinds)
     if pipeline > most:
         raise SpecError(
