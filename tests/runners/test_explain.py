@@ -74,7 +74,7 @@ def test_what_cannot_be_found_is_one_line(capsys: pytest.CaptureFixture[str]) ->
         (["key=xyz", "out=here"], "key = 'xyz': it is no beginning of a key"),
         ([f"key={lacking}", "out=here"], f"key = '{lacking}': no run under here has such a key"),
         ([f"key={twice}", "out=here"], "runs have such keys: "),
-        (["key=1", "out=nowhere"], "out = 'nowhere': there is no such folder"),
+        (["key=1", "out=nowhere"], "out = 'nowhere': there is no such folder; write out=FOLDER, where your runs lie"),
         (["kye=1"], "command line = 'kye=1': it cannot be read"),
         (["key=1", "levers=some"], "levers = 'some': it is neither"),
     ):
