@@ -136,7 +136,7 @@ def _explain(experiment: Experiment, result: Result, detail: Path, *, pull: bool
     if pull:
         tables["levers"] = tried(experiment, result)
         print()
-        print_levers(tables["levers"], result)
+        print_levers(tables["levers"], result.timeline.makespan_ps)
     else:
         (detail / "levers.parquet").unlink(missing_ok=True)
     write_tables(detail, tables)
