@@ -1,6 +1,9 @@
 """How time and the time that simulating takes grow with the number of ranks, per network.
 
 python -m analysis.scaling outputs/packet_vs_flow
+
+The runs are those of a grid such as packet_vs_flow: of each network, and of each choice that is no size of the cluster,
+one for each number of ranks.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ MEASURES: Mapping[str, tuple[str, str]] = {
 FACTORS = {"training_time_s": 1e6, "wall_s": 1.0}
 LEAST_WALL_S = 1e-3  # drawn for what takes less
 GROWTH = ("cluster.", "batch")  # keys of the point that go with the number of ranks
+FIX = "name the folder of a grid with one run for each network and number of ranks, such as packet_vs_flow"
 
 Lines = dict[str, dict[int, dict[str, float]]]  # by name, by number of ranks, by measure
 
@@ -35,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     given = parser.parse_args(argv)
     from analysis.tables import select
 
-    lines = lines_of(select(given.folder).table.to_pylist())
+    lines = lines_of(select(given.folder).table.to_pylist(), given.folder)
     if not lines:
         raise SpecError("folder", str(given.folder), "no run of it is ok", "see analysis.compare for the reasons")
     show(lines)
@@ -43,8 +47,11 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def lines_of(rows: Iterable[Mapping[str, Any]]) -> Lines:
+def lines_of(rows: Iterable[Mapping[str, Any]], folder: Path = Path()) -> Lines:
     """The runs that are ok: a line per network and what else varies beside the number of ranks.
+
+    Args:
+        folder: Where they lie, for an error.
 
     Raises:
         SpecError: Two runs stand at one place of a line.
@@ -59,8 +66,9 @@ def lines_of(rows: Iterable[Mapping[str, Any]]) -> Lines:
         name = ", ".join([row["network"], *(part for part in own if part not in constant[row["network"]])])
         line = lines.setdefault(name, {})
         if row["ranks"] in line:
-            problem = f"{name} has two runs with {row['ranks']} ranks"
-            raise SpecError("folder", row["point"], problem, "sweep what is drawn here apart from the rest")
+            point = f" ({row['point']})" if row["point"] else ""
+            problem = f"{name} has two runs with {row['ranks']} ranks{point}"
+            raise SpecError("folder", str(folder), problem, FIX)
         line[row["ranks"]] = {measure: row[measure] * FACTORS[measure] for measure in MEASURES}
     return {name: dict(sorted(line.items())) for name, line in sorted(lines.items())}
 

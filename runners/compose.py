@@ -169,7 +169,7 @@ def place(config: Plain, key: str, value: object, *, add: bool) -> None:
     Raises:
         SpecError: There is no such key and ``add`` is false.
     """
-    node, last = _parent(config, key)
+    node, last = _parent(config, key, value)
     if isinstance(node, dict):
         if last not in node and not add:
             raise _no_such_key(key, value, last, node)
@@ -192,7 +192,7 @@ def _no_such_key(key: str, value: object, last: str, node: Mapping[str, object])
 
 def delete(config: Plain, key: str) -> None:
     """Remove the dotted ``key``."""
-    node, last = _parent(config, key)
+    node, last = _parent(config, key, "")
     if isinstance(node, dict):
         if last not in node:
             raise SpecError(key, "", "there is no such key", f"it has {', '.join(map(str, node))}")
@@ -201,7 +201,8 @@ def delete(config: Plain, key: str) -> None:
         del node[_index(node, last, key)]
 
 
-def _parent(config: Plain, key: str) -> tuple[dict[str, object] | list[object], str]:
+def _parent(config: Plain, key: str, value: object) -> tuple[dict[str, object] | list[object], str]:
+    """What ``key`` is in, for its ``value``, and its last part."""
     *path, last = key.split(".")
     node: dict[str, object] | list[object] = config
     for depth, part in enumerate(path):
@@ -209,7 +210,7 @@ def _parent(config: Plain, key: str) -> tuple[dict[str, object] | list[object], 
         if isinstance(node, dict):
             if part not in node:
                 fix = f"{options.near(part, node)}it has {', '.join(map(str, node))}"
-                raise SpecError(where, "", "there is no such key", fix)
+                raise SpecError(key, value, f"there is no such key as {where}", fix)
             child = node[part]
             copy = _copied(child, where)
             node[part] = copy

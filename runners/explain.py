@@ -91,7 +91,7 @@ def _found(out: Path, beginning: str) -> tuple[Path, dict[str, Any]]:
     if not beginning or beginning.strip(DIGITS):
         raise SpecError("key", beginning, "it is no beginning of a key", "write some of its digits: key=3f9a")
     if not out.is_dir():
-        raise SpecError("out", str(out), "there is no such folder", "name the folder of all results: out=outputs")
+        raise SpecError("out", str(out), "there is no such folder", "write out=FOLDER, where your runs lie")
     places: dict[str, Path] = {}
     for folder in (out, *sorted(path for path in out.iterdir() if path.is_dir())):
         table = stored(folder, ("key",))
@@ -136,7 +136,7 @@ def _explain(experiment: Experiment, result: Result, detail: Path, *, pull: bool
     if pull:
         tables["levers"] = tried(experiment, result)
         print()
-        print_levers(tables["levers"], result)
+        print_levers(tables["levers"], result.timeline.makespan_ps)
     else:
         (detail / "levers.parquet").unlink(missing_ok=True)
     write_tables(detail, tables)

@@ -23,6 +23,14 @@ __all__ = ["path_table", "print_levers", "print_path", "tried"]
 LARGEST = 3
 SHOWN_SUMS = 16
 SHOWN_LEGS = 30
+LEGEND = """
+groups: replica.stage.group, each from 0
+actions: F3 is the forward and B3 the backward pass of micro-batch 3, of which I3 are the gradients of the input and W3
+  those of the weights; F3.1 is of the virtual stage 1; U0 is the update by the optimizer; F0 .. B15: from the one to
+  the other, and all between
+pieces: compute is work of a device, collective a transfer among the ranks of a group, hand_over one between stages,
+  sync one of gradients or parameters
+held up: what a transfer took longer than with the wires to itself"""
 
 
 def path_table(experiment: Experiment, result: Result, path: Sequence[Piece]) -> Table:
@@ -111,6 +119,7 @@ def print_path(table: Table, result: Result) -> None:
     print_table(columns, lines, numbers=columns[:2])
     if len(shown) < len(legs):
         print(f"only the longest {len(shown)} of {len(legs)} legs; the table critical_path has all pieces")
+    print(LEGEND)
 
 
 def _start(leg: dict[str, Any]) -> int:
@@ -160,15 +169,14 @@ def tried(experiment: Experiment, result: Result) -> Table:
     }
 
 
-def print_levers(table: Table, result: Result) -> None:
-    """All levers, and in words the largest."""
-    makespan_ps = result.timeline.makespan_ps
+def print_levers(table: Table, makespan_ps: int) -> None:
+    """All levers of an iteration that takes ``makespan_ps``, and in words the largest."""
     places = decimals(makespan_ps / PS_PER_S)
     rows = list(zip(*map(list, table.values()), strict=True))
     lines = [
         [
-            *(str(name), f"{time / PS_PER_S:.{places}f}", f"{saved / PS_PER_S:.{places}f}"),
-            *(f"{saved / makespan_ps:.2%}", "" if fits == "true" else "does not fit into memory"),
+            *(str(name), f"{time / PS_PER_S:.{places}f}", f"{saved / PS_PER_S:z.{places}f}"),
+            *(f"{saved / makespan_ps:z.2%}", "" if fits == "true" else "does not fit into memory"),
         ]
         for name, time, saved, fits, problem in rows
         if not problem

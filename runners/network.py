@@ -65,6 +65,8 @@ def main(argv: Sequence[str]) -> int:
 
         write_whole(options.out, _csv(options, flows, found).encode())
     _summarise(found, wall_s)
+    if options.out is not None:
+        print(f"Completion time of each flow: {options.out}")
     if options.tables is not None:
         _tabulate(options.tables, graph, flows, found)
     return 0

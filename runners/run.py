@@ -6,6 +6,7 @@ python -m runners.run cluster=h100x8_a100x1 deployment=h100x8_a100x1_7b reshard=
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from runners.points import Plan
 
 __all__ = ["main"]
+
+SHARDED = re.compile(r"; set zero: (?P<zero>\d)(?P<bucket> and a bucket of one layer)? on the deployment")
 
 
 @exits
@@ -60,7 +63,7 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
             lambda: replace(experiment, network=network), network.begins, network.plans, network.progress
         )
     if result is None:
-        tell(f"error: {outcome['reason']}")
+        tell(f"error: {outcome['reason']}{_typed(outcome['reason'], experiment.planner)}")
         if outcome["status"] in ("invalid", "does_not_fit"):
             return CONFIG_ERROR
         tell(outcome["details"].rstrip())
@@ -83,6 +86,25 @@ def _run(plan: Plan, argv: Sequence[str]) -> int:
     print(f"Critical path and levers: {starts('runners.explain')} {shlex.join([f'key={point.key[:8]}', *where])}")
     print(f"Compare strategies: {starts('runners.sweep')} {replaced(argv, 'reshard', offered('reshard'))}")
     return 0
+
+
+def _typed(reason: str, planner: object) -> str:
+    """What to type here, where a remedy for a plan that does not fit into memory is a key of this command.
+
+    Args:
+        reason: What is wrong, as ``xsim.plan.remedies`` words it if it is memory.
+        planner: Its options take the place of the deployment's keys, which a planner does not read.
+    """
+    from xsim.families import name_of
+
+    if not (found := SHARDED.search(reason)):
+        return ""
+    values = {"zero": found["zero"], **({"bucket": "1B"} if found["bucket"] else {})}
+    group = "deployment" if name_of("planner", planner) == "given" else "planner"
+    if group == "planner" and not all(hasattr(planner, key) for key in values):
+        return ""
+    words = " ".join(f"{group}.{key}={value}" for key, value in values.items())
+    return f": write {words}, or memory=report to simulate it all the same"
 
 
 if __name__ == "__main__":

@@ -210,6 +210,18 @@ def test_the_variable_that_a_calibration_reads_is_named(monkeypatch: pytest.Monk
     assert f"`{variable}`" in README
 
 
+def test_links_to_sections_lead_to_one_and_the_contents_have_all() -> None:
+    """As GitHub names them: small letters, hyphens for blanks, no punctuation."""
+    text = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
+    headings = [title.lower() for title in re.findall(r"^##+ (.*)$", text, re.MULTILINE)]
+    anchors = [re.sub(r"[^\w -]", "", title).replace(" ", "-") for title in headings]
+
+    linked = re.findall(r"\]\(#([^)]*)\)", text)
+
+    assert anchors[0] == "two-commands"  # the contents follow it
+    assert {*linked} == {*anchors[1:]}
+
+
 def test_every_kind_of_command_is_covered() -> None:
     modules = ("sweep", "run", "schedule", "network", "compare", "explain", "layer_collectives", "plan", "validate")
     runners = (f"python -m runners.{name}" for name in modules)

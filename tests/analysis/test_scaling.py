@@ -41,8 +41,10 @@ def test_a_line_is_a_network_and_what_varies_with_it() -> None:
 
 
 def test_two_runs_at_one_place_are_refused() -> None:
-    with pytest.raises(SpecError, match="flow has two runs with 8 ranks; sweep what is drawn here apart"):
-        lines_of([row("flow", 8, "batch=8"), row("flow", 8, "batch=16")])
+    message = r"folder = 'here': flow has two runs with 8 ranks \(batch=16\); name the folder of a grid with one run"
+
+    with pytest.raises(SpecError, match=message):
+        lines_of([row("flow", 8, "batch=8"), row("flow", 8, "batch=16")], Path("here"))
 
 
 def test_a_folder_without_runs_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

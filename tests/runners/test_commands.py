@@ -165,8 +165,22 @@ def test_run_refuses_several_values(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_does_not_fit_is_an_error_of_a_single_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run.main(["+experiment=fig4_13b", "network=analytic"]) == 2
-    assert "error: rank" in capsys.readouterr().err
+    uniform = [
+        "cluster=h100x4_a100x4",
+        "model=llama2_13b",
+        "batch=16",
+        "planner=uniform",
+        "planner.tp=2",
+        "planner.pp=2",
+    ]
+    for words, key in (["+experiment=fig4_13b"], "deployment.zero=1"), (uniform, "planner.zero=1"):
+        assert run.main([*words, "network=analytic"]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("error: rank")
+        told = f"set zero: 1 on the deployment: write {key}, or memory=report to simulate it all the same\n"
+        assert error.endswith(told)
+        assert run.main([*words, "network=analytic", key, "dry_run=true"]) == 0
+        assert "does not fit" not in capsys.readouterr().out
     assert not list(folder.iterdir())
 
 

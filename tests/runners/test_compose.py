@@ -48,7 +48,7 @@ def test_deleting_copies_what_is_shared() -> None:
     ("key", "message"),
     [
         ("a.lst", "a.lst = 0: there is no such key; did you mean list"),
-        ("c.d", "c = '': there is no such key"),
+        ("c.d", "c.d = 0: there is no such key as c"),
         ("a.list.2.x", "a.list.2 = .*: there is no such entry; write a number from 0 to 1"),
         ("a.b.c", "a.b = 1: it has no keys inside"),
     ],

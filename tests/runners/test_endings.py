@@ -191,7 +191,11 @@ def test_a_config_cannot_name_a_command(tmp_path: Path, capsys: pytest.CaptureFi
         ("shard=5/4", "shard = '5/4': there is no such part; the parts are 1/4 to 4/4"),
         ("reserve.packet.memory=8", "reserve.packet.memory = 8: a quantity needs its unit"),
         ("reserve.packet.cpus=0", "reserve.packet.cpus = 0: it is no number of CPUs"),
-        ("reserve.pakcet.cpus=1", "reserve.pakcet = '': there is no such key; did you mean packet?"),
+        (
+            "reserve.packets.memory=12GB",
+            "reserve.packets.memory = 12GB: there is no such key as reserve.packets; did you mean packet? "
+            "it has analytic, flow, packet\n",
+        ),
         ("+reserve.pakcet={cpus: 1}", "there is no such network; did you mean packet?"),
         ("+reserve.packet.gpus=1", "reserve.packet.gpus = 1: there is no such key"),
         ("on_done=3", "on_done = 3: its type is int; write a text"),

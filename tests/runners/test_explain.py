@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import analysis
 from runners import explain, run
+from runners.explained import print_levers
+from xsim.tables import Table
 
 RING = ["cluster=nodes_100g", "model=gradient_1mb", "compute=free", "planner=uniform", "planner.tp=1", "batch=8"]
 SHORT = [f"deployment.replicas.{replica}.micro_batches=2" for replica in range(2)]
@@ -39,6 +42,8 @@ def test_the_path_of_a_mixed_pipeline(capsys: pytest.CaptureFixture[str]) -> Non
     assert {each["piece"] for each in path} == {"compute", "collective", "hand_over", "sync"}
     assert {each["held_up_ps"] for each in path} == {0}
     assert f"Critical path: {len(path)} pieces, " in shown
+    assert [shown.count(f"\n{word}: ") for word in ("groups", "actions", "pieces", "held up")] == [1] * 4
+    assert "-0.00%" not in shown
     assert (detail / "figures" / "critical_path.png").is_file()
     levers = pq.read_table(detail / "levers.parquet").to_pylist()
     best = [each["lever"] for each in levers[:3]]
@@ -61,6 +66,21 @@ def test_a_lever_is_the_time_of_what_it_says(capsys: pytest.CaptureFixture[str])
     assert "nic links x2" in shown.splitlines()[-4]
 
 
+def test_what_a_lever_loses_is_no_negative_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    makespan_ps = 10**12
+    table: Table = {
+        "lever": ["reshard=star"],
+        "makespan_ps": np.array([makespan_ps + 1]),
+        "saved_ps": np.array([-1]),
+        "fits": ["true"],
+        "problem": [""],
+    }
+
+    print_levers(table, makespan_ps)
+
+    assert "| reshard=star |            1.0000 |    0.0000 | 0.00% |" in capsys.readouterr().out
+
+
 def test_what_cannot_be_found_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     keys: list[str] = []
     while len({key[0] for key in keys}) == len(keys):
@@ -74,7 +94,7 @@ def test_what_cannot_be_found_is_one_line(capsys: pytest.CaptureFixture[str]) ->
         (["key=xyz", "out=here"], "key = 'xyz': it is no beginning of a key"),
         ([f"key={lacking}", "out=here"], f"key = '{lacking}': no run under here has such a key"),
         ([f"key={twice}", "out=here"], "runs have such keys: "),
-        (["key=1", "out=nowhere"], "out = 'nowhere': there is no such folder"),
+        (["key=1", "out=nowhere"], "out = 'nowhere': there is no such folder; write out=FOLDER, where your runs lie"),
         (["kye=1"], "command line = 'kye=1': it cannot be read"),
         (["key=1", "levers=some"], "levers = 'some': it is neither"),
     ):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from runners import run
+from runners.members import described
 from xsim.families import names
 
 
@@ -45,3 +46,10 @@ def test_help_of_a_member_tells_its_options(capsys: pytest.CaptureFixture[str]) 
     assert "\n  planner.tp_overlap=false: Of the deployment, as they are.\n" in told
     assert "\n\nnetwork=analytic: " in told
     assert max(map(len, told.splitlines())) <= 100
+
+
+def test_no_two_options_of_a_network_share_their_words() -> None:
+    """One text for four numbers does not say which is which."""
+    for each in described("network"):
+        told = [text for text in each.meanings if text]
+        assert len(told) == len(set(told)), each.name

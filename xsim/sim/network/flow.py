@@ -32,7 +32,8 @@ class Flow:
             and each switch receives it wholly before it sends it on. A transfer that is alone takes as long as there;
             bytes of links are those on the wire. 0: transfers have no packets, and links pass bytes on at once.
         header_bytes: Of each packet, besides.
-        scale_up_payload_bytes, scale_up_header_bytes: The same, of transfers over links of a scale-up fabric alone.
+        scale_up_payload_bytes: ``payload_bytes`` of transfers over links of a scale-up fabric alone.
+        scale_up_header_bytes: ``header_bytes`` of those transfers.
         reuse: Take the shortcuts that leave the numbers as they are, see below; without, everything is simulated
             from event to event.
     """

@@ -51,8 +51,9 @@ class Packet:
     Attributes:
         payload_bytes: Of a full packet.
         header_bytes: Of each packet, besides.
-        scale_up_payload_bytes, scale_up_header_bytes: The same, of transfers over links of a scale-up fabric alone. By
-            default one stands for 16 packets of NVLink, each of 256 bytes and a header of 16.
+        scale_up_payload_bytes: Of a full packet that goes over links of a scale-up fabric alone. By default one stands
+            for 16 packets of NVLink, each of 256 bytes and a header of 16.
+        scale_up_header_bytes: Of each of those packets, besides.
         routing: Which of several paths of equal standing a packet takes between hosts. ``hash``: that of the pair of
             ranks (ECMP). ``round_robin``: the transfers of a rank take them in turn. ``rail``: that of the number of
             the NIC in its host. ``spray``: each packet another; ``adaptive``: each switch sends each packet by the
@@ -63,16 +64,19 @@ class Packet:
         retry_ps: Where packets are lost, a sender goes back after so long without progress; 100 times in a row in vain
             are an error. Without congestion control that is as often as this goes into the time that a full memory
             takes to drain twice, at least 7 times: who finds it full then always will.
-        collective_class, hand_over_class, sync_class, background_class: Traffic class, 1 to 7, of collectives within
-            stages, of what stages hand on, of gradient and parameter syncs, and of the traffic of others. At every link
-            each class has queues, pauses, credit and marks of its own.
+        collective_class: Traffic class, 1 to 7, of collectives within stages. At every link each class has queues,
+            pauses, credit and marks of its own.
+        hand_over_class: That of what stages hand on.
+        sync_class: That of gradient and parameter syncs.
+        background_class: That of the traffic of others.
         class_order: Of classes that wait at one port. ``round_robin``: a packet of each in turn, as in the ns-3 model.
             ``strict``: of the smaller number first.
         ack_priority: Acknowledgements go before all classes, and not in that of their data.
         buffer_bytes: Shared memory of each switch; more where its ports alone would take more than half of it.
-        reserve_bytes, headroom, headroom_packets: Of it, what each port keeps for itself, and what it keeps for packets
-            that come when it has paused its neighbour already: so many times bandwidth times delay, and so many of the
-            largest packets. With 3 packets none is ever lost.
+        reserve_bytes: Of that memory, what each port keeps for itself.
+        headroom: Of that memory, what each port keeps for packets that come when it has paused its neighbour already:
+            so many times bandwidth times delay, and ``headroom_packets`` besides.
+        headroom_packets: So many of the largest packets besides ``headroom``. With 3 none is ever lost.
         pause_shift: Beyond its reserve, a port pauses its neighbour when it holds the free memory of the switch shifted
             right by this: 3 is an eighth.
         resume_gap_bytes: How far below that, or empty, it must be for the neighbour to go on.
