@@ -146,40 +146,40 @@ REPORTS = (
     report(
         "ray 19978, mlflow 7206",
         "runs do not nest, and a worker without the store's address makes one where it stands",
-        "runners.test_track.test_runs_nest_ray_19978_and_a_shells_run_captures_none_mlflow_15713",
+        "runners.test_mlflow_writer.test_runs_nest_ray_19978_and_a_shells_run_captures_none_mlflow_15713",
     ),
     report(
         "hydraflow 245",
         "two that meet on a new database break it",
-        "runners.test_track.test_first_contact_of_two_sweeps_hydraflow_245",
+        "runners.test_mlflow_writer.test_first_contact_of_two_sweeps_hydraflow_245",
     ),
     report(
         "mlflow 23634 18534",
         "runs in plain files are refused, or not shown",
-        "runners.test_track.test_a_default_run_is_sqlite_mlflow_23634_18534",
+        "runners.test_mlflow_writer.test_a_default_run_is_sqlite_mlflow_23634_18534",
         "runners.test_ui.test_the_page_has_the_runs_of_a_default_sweep_mlflow_23634_18534",
     ),
     report(
         "mlflow 3932, SkyRL 1516",
         "a run that failed is FINISHED, one that was ended is RUNNING for ever",
-        "runners.test_track.test_statuses_mlflow_3932_skyrl_1516",
+        "runners.test_mlflow_writer.test_statuses_mlflow_3932_skyrl_1516",
         "e2e.test_killed.test_kills_lose_nothing",
     ),
     report(
         "mlflow 15713",
         "a run that the shell names takes in the runs of a sweep",
-        "runners.test_track.test_runs_nest_ray_19978_and_a_shells_run_captures_none_mlflow_15713",
+        "runners.test_mlflow_writer.test_runs_nest_ray_19978_and_a_shells_run_captures_none_mlflow_15713",
     ),
     report(
         "mlflow 25640 22827",
         "what is no number ranks best, and an infinity becomes one",
-        "runners.test_track.test_what_is_not_finite_never_ranks_mlflow_25640_22827",
+        "runners.test_mlflow_writer.test_what_is_not_finite_never_ranks_mlflow_25640_22827",
         "analysis.test_best.test_mlflow_25640_what_is_no_number_is_never_best",
     ),
     report(
         "mlflow 6183, qlib 1317",
         "a long parameter fails a run",
-        "runners.test_track.test_long_params_mlflow_6183_qlib_1317",
+        "runners.test_mlflow_writer.test_long_params_mlflow_6183_qlib_1317",
     ),
     report(
         "mlflow 21841 2730",
