@@ -125,9 +125,9 @@ def _simulated(points: Iterable[Point], settings: Settings, argv: Sequence[str])
         store.begin(manifest(plan, argv))
         before = Counter(history.known[p.key] for p in plan.points if p.key in history.known and p not in missing)
         brake = Brake(stop, settings.max_failures, settings.time_budget_s)
-        cause = Running(plan, store, len(plan.points), before, history.durations, None, brake).run(missing)
-    if cause:
-        tell(f"{cause}; the same command runs the rest")
+        ended = Running(plan, store, len(plan.points), before, history.durations, None, brake).run(missing)
+    if ended.cause:
+        tell(f"{ended.cause}; the same command runs the rest")
         raise Stopped(stop.code or INTERRUPTED)
     return {row["key"]: row for row in store.rows(plan.points).to_pylist()}
 
