@@ -71,7 +71,7 @@ class Xsim:
     proof: int = 20_000
     budget: int = 0
     lost: tuple[int, ...] = ()
-    others: tuple[str, ...] = ("cephalo", "eth", "hexiscale", "malleus", "metis", "sailor", "uniform")
+    others: tuple[str, ...] = ("cephalo", "hexiscale", "malleus", "metis", "sailor", "uniform")
     warm_start: bool = False
 
     def __post_init__(self) -> None:

@@ -20,7 +20,6 @@ from xsim.spec.scenario import Scenario
 __all__ = ["Rivals", "asked_planners", "rivals"]
 
 OPTIONS: Mapping[str, Mapping[str, object]] = {
-    "eth": {"evaluations": 100_000},
     "metis": {"evaluations": 5_000},
     "uniform": {"search": True, "cp": 0, "ep": 0},
 }
@@ -63,7 +62,7 @@ class _Counting:
 
 
 def asked_planners(names: Sequence[str], site: PlannerSite) -> list[Planner]:
-    """The planners ``names``; their searches are kept short: those of ETH and Metis end after fewer plans than usual.
+    """The planners ``names``; their searches are kept short: those of Metis end after fewer plans than usual.
 
     Raises:
         SpecError: There is no such planner.
