@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from runners.mlflow_database import build, is_usable, put_aside
 from runners.mlflow_row import ARTIFACT
 from runners.settings import default_uri, sqlite_file
+from runners.whole_files import write_whole
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -127,10 +128,15 @@ def identity(folder: Path) -> str:
     """What tells the tables in ``folder`` from all others, whatever host sees them; made when it is first asked for."""
     path = folder / IDENTITY
     if not path.exists():
-        hidden = folder / f".{IDENTITY}.{os.getpid()}@{socket.gethostname()}"
-        hidden.write_text(uuid.uuid4().hex)
-        with contextlib.suppress(FileExistsError, FileNotFoundError):  # somebody else was faster
+        own = uuid.uuid4().hex
+        hidden = folder / f".{own}.{os.getpid()}@{socket.gethostname()}"
+        write_whole(hidden, own.encode())
+        try:
             os.link(hidden, path)
+        except FileExistsError:  # another part of the sweep was faster
+            pass
+        except OSError:  # a file system without hard links
+            hidden.rename(path)
         hidden.unlink(missing_ok=True)
     return path.read_text()
 

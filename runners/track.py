@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from runners.mlflow_writer import Target
+from runners.mlflow_writer import Target, told
 
 if TYPE_CHECKING:
     from runners.store import Row
@@ -120,10 +120,13 @@ class Tracker:
         except OSError as error:
             self.problem = f"its process does not start: {error.strerror}"
             return
-        with suppress(BrokenPipeError), self._process as process:
-            with suppress(BrokenPipeError):  # it has ended, and says why
-                self._hand_over(process)
-            self._read(process)
+        try:
+            with suppress(BrokenPipeError), self._process as process:
+                with suppress(BrokenPipeError):  # it has ended, and says why
+                    self._hand_over(process)
+                self._read(process)
+        except Exception as error:  # whatever it is, the sweep goes on, and says so
+            self.problem = told(error)
 
     def _hand_over(self, process: subprocess.Popen[str]) -> None:
         """Everything that is to be logged, and how the sweep ended."""

@@ -69,8 +69,19 @@ def test_a_process_of_its_own_logs_what_comes_and_what_is_stored(store: Store, u
     (parent,), runs = logged(uri)
     assert (found.problem, found.logged, found.left) == ("", 2, 0)
     assert (parent.info.status, set(runs)) == ("FINISHED", {"k1", "k2"})
-    assert str(os.getpid()) not in parent.data.tags["xsim.process"]
-    assert "mlflow" not in {child.name() for child in psutil.Process().children()}
+    assert int(parent.data.tags["xsim.process"].partition(" ")[0]) != os.getpid()
+    assert found._process is not None
+    assert not psutil.pid_exists(found._process.pid)
+
+
+def test_a_row_that_cannot_be_handed_over_is_told(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(track, "writer", WriterThread)
+    found = Tracker(target(uri, store))
+    found.start()
+    found.add({"key": object()})
+    found.close()
+
+    assert found.problem == "TypeError: Object of type object is not JSON serializable"
 
 
 def test_a_sweep_never_waits_for_mlflow(store: Store, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
