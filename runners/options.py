@@ -52,7 +52,7 @@ TABLES = (
 )
 ROOT: Mapping[str, str] = {
     "batch": "samples per iteration; null: what the deployment trains",
-    "precision": "fp32, tf32, fp16 or bf16",
+    "precision": "fp32, tf32, fp16, bf16, or fp8 for the products of layers and bf16 for the rest",
     "optimizer": "adam or sgd",
     "attention": "flash (one fused kernel) or unfused (whole matrices of scores)",
     "loss": "fused, or unfused: a kernel for each step of its softmax",

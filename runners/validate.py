@@ -38,6 +38,7 @@ NAME = "validate"  # folder of the results
 VARIABLE = "XSIM_REFERENCE_DATA"
 OWN = Path(__file__).with_name("published")
 BOUNDS = OWN / "bounds.yaml"
+NARROW = ", FP8"  # of the groups of rows that compute in it: no bound is asked for, and none of 16 bits hold for them
 
 
 @exits
@@ -159,6 +160,7 @@ def cases(planned: Iterable[Planned], results: Results) -> tuple[Case, ...]:
 
 def _case(planned: Planned, result: Mapping[str, Any] | None) -> Case:
     from analysis.validation import Case
+    from runners.published.replay import narrow
 
     row = planned.row
     ended = result is not None and result["status"] == "ok"
@@ -167,7 +169,7 @@ def _case(planned: Planned, result: Mapping[str, Any] | None) -> Case:
     figures = {} if result is None else {key: float(v) for key, v in result.items() if isinstance(v, int | float)}
     return Case(
         name=row.name,
-        group=row.group,
+        group=row.group + (NARROW if narrow(row) else ""),
         source=row.texts["source"],
         sweep=f"{row.texts['model']} ({shape}) on {row.whole.get('num_gpus', '?')} {row.devices}",
         deployed=_deployed(planned),
@@ -222,7 +224,7 @@ def _report(planned: Sequence[Planned], results: Results, settings: Settings, *,
     from runners.published.sources import read_sources, source_of
 
     groups = grouped(cases(planned, results))
-    known = {group.name: source_of(group.name, read_sources()[0]) for group in groups}
+    known = {group.name: source_of(group.name.removesuffix(NARROW), read_sources()[0]) for group in groups}
     about = {name: source.about for name, source in known.items() if source}
     asked, more = bounds()
     reference = os.environ.get(VARIABLE)

@@ -15,15 +15,18 @@ from runners.published.rows import Row
 from runners.published.sources import Source, architecture
 from xsim.spec.scenario import DTYPE_BYTES
 
-__all__ = ["Replay", "replay"]
+__all__ = ["Replay", "narrow", "replay"]
 
 DISTRUSTED = re.compile(r"SUSPECT|IDENTICAL|INCONSISTENT|CAUTION", re.IGNORECASE)
+NARROW = re.compile(r"(mx)?fp8(?! or)")  # with any granularity of its scales
 EXPERTS = re.compile(r"\bEP=(\d+)")
+SHARDED = re.compile(r"\bFSDP=(\d+)")
 LARGEST_MICRO_BATCH = 16  # that is tried
 TRIED_ON = {"network": "analytic", "noise": "none"}  # one replica: who is fastest is seen without company and noise
 LEAST_BUCKET, PER_REPLICA = 40 * 10**6, 10**6  # parameters, of a rank
 SHAPE = ("layers", "hidden", "heads", "gbs", "num_gpus", "nodes", "pp")
 PER_STAGE = ("sequence_parallel", "recompute")  # of a deployment's keys
+OF_WHOLE_WEIGHTS = ("gather_overlap",)
 OF_TENSOR_GROUPS = ("sequence_parallel", "tp_async", "tp_overlap")
 
 
@@ -122,10 +125,17 @@ def _check(row: Row) -> None:
             raise Unknown("its degrees do not make its number of devices")
 
 
+def narrow(row: Row) -> bool:
+    """Whether its products are in fp8."""
+    return bool(NARROW.match(row.texts["precision"].lower()))
+
+
 def _precision(row: Row, source: Source) -> str:
     stated = row.texts["precision"].lower() or source.precision
     if stated is None:
         raise Unknown("neither it nor its source states a precision")
+    if narrow(row):
+        return "fp8"
     if stated not in DTYPE_BYTES:
         raise Unknown(f"precision {stated.upper().split(' ')[0]} is not simulated")
     return stated
@@ -162,6 +172,8 @@ def _uniform(row: Row, source: Source, deployment: Mapping[str, Any]) -> Iterato
     tp, cp, pp = row.whole["tp"], row.whole.get("cp", 1), row.whole["pp"]
     dp = row.whole["num_gpus"] // (tp * cp * pp)
     given = {key: value for key, value in deployment.items() if tp > 1 or key not in OF_TENSOR_GROUPS}
+    if (sharded := SHARDED.search(row.texts["notes"])) and int(sharded[1]) > 1:
+        given = {key: value for key, value in given.items() if key not in OF_WHOLE_WEIGHTS} | {"zero": 3}
     if source.bucket == "megatron":
         given["bucket"] = f"{max(LEAST_BUCKET, PER_REPLICA * dp) * tp * _gradient_bytes(row, source) // 10**6} MB"
     for micro_batch, chunks in product(_micro_batches(row, source, dp), _chunks(row, source)):

@@ -212,7 +212,7 @@ def test_misspelt_key(scenario: dict[str, Any]) -> None:
 def test_unknown_precision(scenario: dict[str, Any]) -> None:
     scenario["precision"] = "bf61"
 
-    assert message(scenario) == "precision = 'bf61': it is unknown; choose one of fp32, tf32, fp16, bf16"
+    assert message(scenario) == "precision = 'bf61': it is unknown; choose one of fp32, tf32, fp16, bf16, fp8"
 
 
 def test_missing_part(scenario: dict[str, Any]) -> None:

@@ -124,7 +124,7 @@ def rank_memory(scenario: Scenario, load: Load, index: int) -> RankMemory:
     needed = -(-load.needed // load.tp) if load.zero >= 3 else 0
     kept = activations(scenario, load, index)
     need = RankMemory(
-        weight_bytes=(sharded if load.zero >= 3 else parameters) * own,
+        weight_bytes=sharded * own if load.zero >= 3 else parameters * scenario.weight_bytes,
         gradient_bytes=(sharded if load.zero >= 2 else parameters) * gradient,
         optimizer_bytes=sharded * optimizer_state_bytes(scenario.optimizer, scenario.precision),
         activation_bytes=max((during for during, _ in kept.curve(load.actions)), default=0),

@@ -81,7 +81,7 @@ def _routed(shard: Shard, copies: int) -> tuple[ShardedOperator, ...]:
         kind="router",
         name="router",
         bound="matmul",
-        dtype=shard.precision,
+        dtype=shard.dtype,
         forward=Work(flops, moved, product=Product(1, tokens, model.experts, model.hidden)),
         input_gradient=Work(flops, moved, product=Product(1, tokens, model.hidden, model.experts)),
         weight_gradient=Work(flops, moved, product=Product(1, model.hidden, model.experts, tokens)),
@@ -92,7 +92,7 @@ def _routed(shard: Shard, copies: int) -> tuple[ShardedOperator, ...]:
         kind="router",
         name="top",
         bound="memory",
-        dtype=shard.precision,
+        dtype=shard.dtype,
         forward=Work(0, scores * (shard.dtype_bytes + FP32_BYTES)),
         input_gradient=Work(0, scores * (shard.dtype_bytes + FP32_BYTES)),
         reads=(shard.tensor("router", scores),),
@@ -111,8 +111,10 @@ def _products(shard: Shard, tokens: int) -> tuple[ShardedOperator, ...]:
     made = shard.tensor("expert_up", before)
     back = 2 * before + after
     return (
+        *shard.cast("experts", "expert_up", model.hidden, up, reads="permute", tokens=tokens),
         _grouped(shard, "expert_up", tokens, model.hidden, up, reads="permute"),
         shard.elementwise("experts", "expert_activation", before + after, back, reads=(made,), keeps=(made,)),
+        *shard.cast("experts", "expert_down", ffn, model.hidden, reads="expert_activation", tokens=tokens),
         _grouped(shard, "expert_down", tokens, ffn, model.hidden, reads="expert_activation"),
     )
 
@@ -122,22 +124,9 @@ def _grouped(shard: Shard, name: str, tokens: int, inner: int, outer: int, *, re
     routing, model = shard.routing, shard.model
     count = len(experts_of(model.experts, routing.ep, routing.position))
     rows = -(-tokens // count)
-    flops, weights = 2 * tokens * inner * outer, count * inner * outer
-    activations = tokens * (inner + outer) * shard.dtype_bytes
-    moved = activations + weights * shard.dtype_bytes
-    added = activations + 2 * weights * (shard.gradient_bytes or shard.dtype_bytes)
-    kept = (shard.tensor(reads, tokens * inner),)
-    return ShardedOperator(
-        kind="experts",
-        name=name,
-        bound="matmul",
-        dtype=shard.precision,
-        forward=Work(flops, moved, product=Product(count, rows, outer, inner)),
-        input_gradient=Work(flops, moved, product=Product(count, rows, inner, outer)),
-        weight_gradient=Work(flops, added, product=Product(count, inner, outer, rows)),
-        reads=kept,
-        keeps=kept,
-    )
+    shape = Product(count, rows, outer, inner)
+    kept = tokens * inner
+    return shard.product("experts", name, shape, reads=reads, kept=kept, narrow=True, rows=tokens)
 
 
 def _summed(shard: Shard, copies: int) -> ShardedOperator:

@@ -104,7 +104,7 @@ def _embedding(shard: Shard) -> tuple[ShardedOperator | Exchange, ...]:
         kind="embedding",
         name="lookup",
         bound="memory",
-        dtype=shard.precision,
+        dtype=shard.dtype,
         forward=Work(0, (shard.tokens * hidden + rows) * size),
         weight_gradient=Work(0, (shard.tokens * hidden + 2 * rows) * size),
     )
@@ -113,7 +113,7 @@ def _embedding(shard: Shard) -> tuple[ShardedOperator | Exchange, ...]:
         kind="embedding",
         name="positions",
         bound="memory",
-        dtype=shard.precision,
+        dtype=shard.dtype,
         forward=Work(0, (2 * own + table) * size),
         weight_gradient=Work(0, (own + 2 * table) * size),
         reads=(shard.tensor("lookup", own),),
@@ -152,12 +152,10 @@ def _attention(shard: Shard, attention: str, context: str) -> tuple[ShardedOpera
     last = next(part.name for part in reversed(operators) if isinstance(part, ShardedOperator))
     return (
         _norm(shard, "attention_norm", INPUT),
-        *shard.enter("attention"),
-        shard.matmul("attention", "qkv", model.hidden, query + 2 * keys, reads="attention_norm", enters=True),
+        *_column_parallel(shard, "attention", "qkv", query + 2 * keys, "attention_norm"),
         *(() if model.learned_positions else (rotary,)),
         *operators,
-        shard.matmul("attention", "out", query, model.hidden, reads=last),
-        *shard.leave("attention"),
+        *_row_parallel(shard, "attention", "out", query, last),
         _residual(shard, "attention_residual", ("out", INPUT)),
     )
 
@@ -182,11 +180,31 @@ def _mlp(shard: Shard, width: int) -> tuple[ShardedOperator | Exchange, ...]:
     before, after = shard.tokens * up, shard.tokens * ffn
     made = shard.tensor("up", before)
     return (
-        *shard.enter("mlp"),
-        shard.matmul("mlp", "up", model.hidden, up, reads="mlp_norm", enters=True),
+        *_column_parallel(shard, "mlp", "up", up, "mlp_norm"),
         shard.elementwise("mlp", "activation", before + after, 2 * before + after, reads=(made,), keeps=(made,)),
-        shard.matmul("mlp", "down", ffn, model.hidden, reads="activation"),
-        *shard.leave("mlp"),
+        *_row_parallel(shard, "mlp", "down", ffn, "activation"),
+    )
+
+
+def _column_parallel(
+    shard: Shard, kind: str, name: str, outer: int, norm: str
+) -> tuple[ShardedOperator | Exchange, ...]:
+    """A product after a norm, whose weights are cut by columns; the norm makes its input in fp8 if it has to be."""
+    hidden = shard.model.hidden
+    return (
+        *shard.cast(kind, name, hidden, outer, reads=norm, tokens=shard.tokens, fused=True),
+        *shard.enter(kind),
+        shard.matmul(kind, name, hidden, outer, reads=norm, enters=True, narrow=True),
+    )
+
+
+def _row_parallel(shard: Shard, kind: str, name: str, inner: int, maker: str) -> tuple[ShardedOperator | Exchange, ...]:
+    """A product whose weights are cut by rows, and what its ranks have made summed."""
+    hidden = shard.model.hidden
+    return (
+        *shard.cast(kind, name, inner, hidden, reads=maker, tokens=shard.tokens),
+        shard.matmul(kind, name, inner, hidden, reads=maker, narrow=True),
+        *shard.leave(kind),
     )
 
 
@@ -240,7 +258,7 @@ def _loss(shard: Shard, logits: int, *, fused: bool) -> ShardedOperator:
         kind="head",
         name="loss",
         bound="memory",
-        dtype=shard.precision,
+        dtype=shard.dtype,
         forward=forward,
         input_gradient=backward,
         reads=(shard.tensor("logits", logits),),

@@ -12,6 +12,7 @@ from xsim.spec.shares import share_cuts
 
 __all__ = ["MASK_BYTES", "Routing", "Shard"]
 
+NARROW_BYTES = 1  # of one element in fp8
 MASK_BYTES = 1  # of one element of a dropout mask (https://arxiv.org/abs/2205.05198 section 4.1)
 
 _Pair = tuple[CollectiveKind | None, CollectiveKind | None]
@@ -62,6 +63,16 @@ class Shard:
     def dtype_bytes(self) -> int:
         """Bytes of one element."""
         return DTYPE_BYTES[self.precision]
+
+    @property
+    def dtype(self) -> str:
+        """Of all arithmetic but that of products in fp8."""
+        return "bf16" if self.narrow else self.precision
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the products of layers are in fp8."""
+        return self.precision == "fp8"
 
     @property
     def tokens(self) -> int:
@@ -123,8 +134,32 @@ class Shard:
         """So many elements that ``maker`` has made."""
         return Tensor(maker, elements * self.dtype_bytes, part, inner)
 
+    def cast(
+        self, kind: str, name: str, inner: int, outer: int, *, reads: str, tokens: int, fused: bool = False
+    ) -> tuple[ShardedOperator, ...]:
+        """What product ``name`` needs in fp8: its input and, backward, the gradient of its output, both transposed too.
+
+        One kernel reads 16 bits of an element and writes 8 twice (``cast_transpose`` of Transformer Engine,
+        https://github.com/NVIDIA/TransformerEngine); ``fused`` with the norm before it, the input costs nothing more.
+        Nothing at all in other precisions. Not counted: casts of weights, once an iteration.
+        """
+        if not self.narrow:
+            return ()
+        each = self.dtype_bytes + 2 * NARROW_BYTES
+        return (
+            ShardedOperator(
+                kind=kind,
+                name=f"{name}_cast",
+                bound="memory",
+                dtype=self.dtype,
+                forward=None if fused else Work(0, tokens * inner * each),
+                input_gradient=Work(0, tokens * outer * each),
+                reads=(self.tensor(reads, (self.own_tokens if fused else tokens) * inner),),
+            ),
+        )
+
     def matmul(
-        self, kind: str, name: str, inner: int, outer: int, *, reads: str, enters: bool = False
+        self, kind: str, name: str, inner: int, outer: int, *, reads: str, enters: bool = False, narrow: bool = False
     ) -> ShardedOperator:
         """``tokens x inner`` times ``inner x outer``; keeps its input, or of a gathered input its own part.
 
@@ -133,22 +168,44 @@ class Shard:
         Args:
             reads: Who made its input.
             enters: The input is gathered from all ranks if activations are cut over the sequence.
+            narrow: Its factors are in fp8 if products of layers are; ``cast`` has made them.
         """
-        tokens, flops = self.tokens, 2 * self.tokens * inner * outer
-        activations, weights = tokens * (inner + outer) * self.dtype_bytes, inner * outer
-        moved = activations + weights * self.dtype_bytes
-        added = activations + 2 * weights * (self.gradient_bytes or self.dtype_bytes)
-        kept = (self.tensor(reads, (self.own_tokens if enters else tokens) * inner),)
+        kept_tokens = self.own_tokens if enters else self.tokens
+        return self.product(
+            kind, name, Product(1, self.tokens, outer, inner), reads=reads, kept=kept_tokens * inner, narrow=narrow
+        )
+
+    def product(
+        self, kind: str, name: str, shape: Product, *, reads: str, kept: int, narrow: bool, rows: int = 0
+    ) -> ShardedOperator:
+        """Products of ``shape`` in one kernel, of activations with weights, and of both gradients.
+
+        Args:
+            kept: Elements of its input that it keeps.
+            rows: Of all products together; 0: as many as there are.
+        """
+        narrow &= self.narrow
+        size = NARROW_BYTES if narrow else self.dtype_bytes
+        count, inner, outer = shape.batch, shape.inner, shape.columns
+        rows = rows or count * shape.rows
+        flops, weights = 2 * rows * inner * outer, count * inner * outer
+        read, made = rows * inner, rows * outer
+        added = 2 * weights * (self.gradient_bytes or self.dtype_bytes)
+        tensor = Tensor(f"{name}_cast", kept * NARROW_BYTES) if narrow else self.tensor(reads, kept)
         return ShardedOperator(
             kind=kind,
             name=name,
             bound="matmul",
-            dtype=self.precision,
-            forward=Work(flops, moved, product=Product(1, tokens, outer, inner)),
-            input_gradient=Work(flops, moved, product=Product(1, tokens, inner, outer)),
-            weight_gradient=Work(flops, added, product=Product(1, inner, outer, tokens)),
-            reads=kept,
-            keeps=kept,
+            dtype=self.precision if narrow else self.dtype,
+            forward=Work(flops, (read + weights) * size + made * self.dtype_bytes, product=shape),
+            input_gradient=Work(
+                flops,
+                (made + weights) * size + read * self.dtype_bytes,
+                product=Product(count, shape.rows, inner, outer),
+            ),
+            weight_gradient=Work(flops, (read + made) * size + added, product=Product(count, inner, outer, shape.rows)),
+            reads=(tensor,),
+            keeps=(tensor,),
         )
 
     def elementwise(
@@ -167,7 +224,7 @@ class Shard:
             kind=kind,
             name=name,
             bound=bound,
-            dtype=self.precision,
+            dtype=self.dtype,
             forward=Work(0, moved * self.dtype_bytes),
             input_gradient=Work(0, back * self.dtype_bytes),
             reads=reads,

@@ -16,7 +16,7 @@ from xsim.units import PS_PER_S
 
 __all__ = ["DTYPE_BYTES", "Scenario", "check_deployment"]
 
-DTYPE_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
+DTYPE_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 2}  # fp8: of what is no factor of a product
 OPTIMIZERS = ("adam", "sgd")
 ATTENTIONS = ("flash", "unfused")
 LOSSES = ("fused", "unfused")
@@ -33,7 +33,9 @@ class Scenario:
     Attributes:
         batch: Samples per iteration, over all replicas; no more than passes are simulated.
         deployment: Absent if a planner is to find it.
-        precision: Dtype of weights, activations and gradients; the optimizer keeps fp32 copies.
+        precision: Dtype of weights, activations and gradients; the optimizer keeps fp32 copies. With ``fp8`` factors of
+            products with weights are cast to it (https://arxiv.org/abs/2209.05433), but those of router and head, as
+            in Transformer Engine, and all else is as with ``bf16``.
         attention: The kernels between the projections of attention: ``flash`` is one fused kernel, ``unfused`` computes
             and keeps whole matrices of scores (https://arxiv.org/abs/2205.05198 figure 3).
         loss: The kernels of the loss: ``fused`` reads the logits twice and writes fp32 probabilities, ``unfused`` has a
@@ -58,7 +60,7 @@ class Scenario:
     model: ModelSpec
     batch: int
     deployment: DeploymentPlan | None = None
-    precision: Literal["fp32", "tf32", "fp16", "bf16"] = "bf16"
+    precision: Literal["fp32", "tf32", "fp16", "bf16", "fp8"] = "bf16"
     optimizer: Literal["adam", "sgd"] = "adam"
     attention: Literal["flash", "unfused"] = "flash"
     loss: Literal["fused", "unfused"] = "fused"
@@ -111,6 +113,11 @@ class Scenario:
     def dtype_bytes(self) -> int:
         """Bytes of one weight, activation or gradient element."""
         return DTYPE_BYTES[self.precision]
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes that a weight takes: in fp8 it is there a second and a third time, cast, and cast and transposed."""
+        return self.dtype_bytes + (2 if self.precision == "fp8" else 0)
 
     @property
     def gradient_dtype_bytes(self) -> int:

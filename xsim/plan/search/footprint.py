@@ -73,7 +73,7 @@ class Footprint:
             widest=(widths[0], widths[1], widths[model.layers + 1]),
             parameters=(model.layer_parameters(0), model.layer_parameters(1), model.layer_parameters(model.layers + 1)),
             shared=model.vocab * model.hidden if model.tied else 0,
-            state=scenario.dtype_bytes + scenario.gradient_dtype_bytes + optimizer,
+            state=scenario.weight_bytes + scenario.gradient_dtype_bytes + optimizer,
             handed=2 * shard.own * scenario.dtype_bytes,
             framework=scenario.framework_bytes,
             fragmentation=scenario.fragmentation,

@@ -63,7 +63,7 @@ def nothing_holds(scenario: Scenario, lists: Lists) -> Shortage:
         stage = int(lacking[order].argmax())
         return Shortage(int(lacking[order, stage]), lists.orders[order].seats[stage].kind)
     model = scenario.model
-    state = scenario.dtype_bytes + scenario.gradient_dtype_bytes
+    state = scenario.weight_bytes + scenario.gradient_dtype_bytes
     state += optimizer_state_bytes(scenario.optimizer, scenario.precision)
     missing = model.layers - int(min(model.layers - 1, whole.max()))
     return Shortage(round(missing * model.layer_parameters(1) * state))
