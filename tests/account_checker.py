@@ -180,7 +180,7 @@ def _lanes(workload: Workload, timeline: Timeline, index: int, fetched: Fetched)
     for number, times in fetched.items():
         if index in times and workload.syncs[number].does == "fetch":  # all have come to one ahead from the beginning
             start, end = times[index]
-            last = max(start for start, _ in times.values())
+            last = int(timeline.released_ps[number].max())
             found["fetch_missing"].append(np.array([[start, min(last, end)]]))
     updated, end = int(timeline.end_ps[mine].max()), int(timeline.ended_ps[index])
     gathers = any(index in sync.programs for sync in workload.syncs if sync.does == "gather")

@@ -55,6 +55,8 @@ def check_timeline(workload: Workload, timeline: Timeline) -> None:
             _check_fetch(workload, timeline, number, fetched[number])
         if sync.does != "fetch":
             _check_sync(workload, timeline, number, rows)
+    if workload.prefetch:
+        _check_prefetches(workload, timeline, fetched)
     assert {workload.syncs[number].does for number in fetched} <= {"ahead", "fetch"}, "a step waits for another sync"
     latest = int(timeline.ended_ps.max())
     assert timeline.makespan_ps == latest, f"the last program ends at {latest}, makespan {timeline.makespan_ps}"
@@ -171,20 +173,37 @@ def _check_sync(workload: Workload, timeline: Timeline, number: int, rows: Mappi
     assert int(done.max()) >= int(joined.max()), f"sync {number} is done before its last member came"
 
 
+def _check_prefetches(workload: Workload, timeline: Timeline, fetched: Fetched) -> None:
+    """A program comes to a fetch when it uses what the one before has brought, to its first one when it needs it."""
+    own: dict[int, list[tuple[int, int]]] = {}
+    for number, times in fetched.items():
+        for program, (start, _) in times.items():
+            own.setdefault(program, []).append((start, number))
+    for program, starts in own.items():
+        had = None
+        for start, number in starts:
+            member = workload.syncs[number].programs.index(program)
+            come = int(timeline.released_ps[number][member])
+            assert come == (start if had is None else had), f"program {program} comes to fetch {number} at {come}"
+            had = max(start, int(timeline.done_ps[number][member]))
+
+
 def _check_fetch(workload: Workload, timeline: Timeline, number: int, fetched: Mapping[int, tuple[int, int]]) -> None:
     sync = workload.syncs[number]
     assert sorted(fetched) == sorted(sync.programs), f"fetch {number} is of {sync.programs}, {sorted(fetched)} come"
     for member, program in enumerate(sync.programs):
         name = f"fetch {number}, program {program}"
-        ahead = sync.does == "ahead"
+        ahead = sync.does == "ahead" or workload.prefetch
         columns = (timeline.needed_ps,) if ahead else (timeline.needed_ps, timeline.released_ps, timeline.joined_ps)
         noted = {int(times[number][member]) for times in columns}
+        come, joined = int(timeline.released_ps[number][member]), int(timeline.joined_ps[number][member])
+        assert sync.does == "ahead" or come == joined, f"{name}: comes at {come}, takes part from {joined}"
         start, end = fetched[program]
         assert noted == {start}, f"{name}: noted at {noted}, its action comes to it at {start}"
         done = int(timeline.done_ps[number][member])
         assert (max(done, start) if ahead else done) == end, f"{name}: has the weights at {done}, goes on at {end}"
         assert end >= start, f"{name}: done before it came"
-    last = max(start for start, _ in fetched.values())
+    last = int(timeline.released_ps[number].max()) if workload.prefetch else max(start for start, _ in fetched.values())
     assert max(end for _, end in fetched.values()) >= last, f"fetch {number} is over before its last member came"
 
 

@@ -26,7 +26,6 @@ TRIED_ON = {"network": "analytic", "noise": "none"}  # one replica: who is faste
 LEAST_BUCKET, PER_REPLICA = 40 * 10**6, 10**6  # parameters, of a rank
 SHAPE = ("layers", "hidden", "heads", "gbs", "num_gpus", "nodes", "pp")
 PER_STAGE = ("sequence_parallel", "recompute")  # of a deployment's keys
-OF_WHOLE_WEIGHTS = ("gather_overlap",)
 OF_TENSOR_GROUPS = ("sequence_parallel", "tp_async", "tp_overlap")
 
 
@@ -173,7 +172,7 @@ def _uniform(row: Row, source: Source, deployment: Mapping[str, Any]) -> Iterato
     dp = row.whole["num_gpus"] // (tp * cp * pp)
     given = {key: value for key, value in deployment.items() if tp > 1 or key not in OF_TENSOR_GROUPS}
     if (sharded := SHARDED.search(row.texts["notes"])) and int(sharded[1]) > 1:
-        given = {key: value for key, value in given.items() if key not in OF_WHOLE_WEIGHTS} | {"zero": 3}
+        given["zero"] = 3
     if source.bucket == "megatron":
         given["bucket"] = f"{max(LEAST_BUCKET, PER_REPLICA * dp) * tp * _gradient_bytes(row, source) // 10**6} MB"
     for micro_batch, chunks in product(_micro_batches(row, source, dp), _chunks(row, source)):

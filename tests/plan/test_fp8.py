@@ -148,5 +148,5 @@ def test_devices_without_it_refuse_it() -> None:
     wide = Scenario(cluster=load(ClusterSpec, "fig4"), model=DENSE, batch=10, precision="fp8")
     planner = build("planner", {"name": "uniform", "tp": 1, "pp": 1})
 
-    with pytest.raises(SpecError, match="precision = 'fp8': .* has no peak rate for it; choose one of"):
+    with pytest.raises(SpecError, match=r"precision = 'fp8': .* has no peak rate for it; choose one of"):
         run(Experiment(scenario=wide, planner=planner))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.account_checker import check_account
+from tests.metrics.test_critical import check as check_path
 from tests.plan.toy import GB_PER_S, US, cluster, device, lowered, model, plan, scenario, stage
 from xsim.errors import SpecError
 from xsim.experiment import Experiment, Result, run
@@ -19,7 +20,7 @@ from xsim.plan.schedule.gpipe import GPipe
 from xsim.plan.schedule.zb_h1 import ZbH1
 from xsim.plan.workload import Body, Compute, Fetch, Program
 from xsim.spec.cluster import ClusterSpec
-from xsim.spec.deployment import DeploymentPlan
+from xsim.spec.deployment import DeploymentPlan, Stage
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario, check_deployment
 
@@ -155,6 +156,71 @@ def test_equal_replicas_wait_for_no_straggler() -> None:
     kinds = dict(found.metrics.operator_time_s)
     assert kinds["grad_param_comm"] > 0
     assert kinds["grad_gather"] > 0
+
+
+def overlapped(question: Scenario) -> Scenario:
+    assert question.deployment is not None
+    return replace(question, deployment=replace(question.deployment, gather_overlap=True))
+
+
+def test_the_next_weights_come_beside_what_is_done_with_these() -> None:
+    """Two equal ranks without contention: a gather begins when the one before has come, and is in use."""
+    question = sharded(plan(*ONE_STAGE, micro_batches=2, bucket_bytes=2 * SPEC.layer_parameters(1)))
+    waiting, found = simulated(question, "analytic"), simulated(overlapped(question), "analytic")
+    check_account(found.workload, found.timeline, found.account)
+
+    program, at_ps, came_ps, bare_ps = found.workload.programs[0], 0, 0, 0
+    for action, turn in zip(program.actions, program.turns(), strict=True):
+        for step in program.body(action).steps:
+            if isinstance(step, Fetch):
+                size = found.workload.syncs[step.sync + step.every * turn].size_bytes
+                takes_ps = 6 * US + round(size / 2 / (32 * GB_PER_S) * 1e12)
+                came_ps, bare_ps = came_ps + takes_ps, bare_ps + takes_ps  # the first begins at 0
+                at_ps = came_ps = max(at_ps, came_ps)
+            elif isinstance(step, Compute):
+                at_ps += max(step.durations_ps)
+    assert int(found.timeline.reached_ps[0]) == at_ps
+    hidden_ps = int(waiting.timeline.reached_ps[0]) - at_ps
+    assert 0 < hidden_ps < bare_ps
+    waits_ps = [each.account.cause_ps("dp_comm")[0] for each in (waiting, found)]
+    after_ps = [int((each.timeline.synced_ps - each.timeline.reached_ps)[0]) for each in (waiting, found)]
+    assert (waits_ps[0] - after_ps[0]) - (waits_ps[1] - after_ps[1]) == hidden_ps
+
+
+def test_two_stretches_are_whole_where_the_next_comes_meanwhile() -> None:
+    question = sharded(plan(*ONE_STAGE, bucket_bytes=2 * SPEC.layer_parameters(1)))
+    needs = []
+    for asked in (question, overlapped(question)):
+        assert asked.deployment is not None
+        deployment = check_deployment(asked.deployment, asked)
+        needs.append(deployment_memory(asked, deployment, GPipe().order).needs[0][1].buffer_bytes)
+
+    largest = sorted(2 * SPEC.layer_parameters(layer) for layer in range(SPEC.layers + 2))[-2]
+    assert needs[1] - needs[0] == largest
+
+
+@pytest.mark.parametrize("network", ["flow", "packet"])
+@pytest.mark.parametrize("stages", [ONE_STAGE, TWO_STAGES])
+def test_folding_changes_nothing_of_it(network: str, stages: tuple[tuple[Stage, ...], ...]) -> None:
+    wide = tuple(
+        tuple(
+            replace(own, groups=tuple(replace(g, ranks=(2 * g.ranks[0], 2 * g.ranks[0] + 1)) for g in own.groups))
+            for own in each
+        )
+        for each in stages
+    )
+    asked = replace(plan(*wide, bucket_bytes=2 * SPEC.layer_parameters(1)), zero=3, gather_overlap=True)
+    whole = scenario(cluster(4, 4), SPEC, asked)
+    backend = build("network", {"name": network})
+    folded, walked = (
+        run(Experiment(scenario=whole, network=backend, schedule=GPipe(), memory="report", fold=fold))
+        for fold in (True, False)
+    )
+
+    check_account(folded.workload, folded.timeline, folded.account)
+    check_path(folded.workload, folded.timeline)
+    assert folded.timeline.makespan_ps == walked.timeline.makespan_ps
+    assert folded.account.causes_ps.tolist() == walked.account.causes_ps.tolist()
 
 
 @pytest.mark.parametrize("fold", [True, False])

@@ -87,7 +87,7 @@ def lower(
     devices = rank_devices(scenario.cluster)
     bodies = Bodies(Passes(scenario, compute, devices, plan.tp_async, plan.tp_overlap), collective, site, verify)
     kept = kept_states(scenario, plan, schedule.order) if plan.zero else {}
-    programs = partial(_programs, places, ready, needed, kept, once=plan.gather_overlap)
+    programs = partial(_programs, places, ready, needed, kept, once=plan.gather_overlap and plan.zero < 3)
     workload = Workload(
         programs=programs(bodies),
         moves=tuple(_moves(plan, places, wires)),
@@ -95,6 +95,7 @@ def lower(
         serial_sync=plan.serial_sync,
         blocking_sends=plan.blocking_sends,
         rendezvous=plan.rendezvous,
+        prefetch=plan.gather_overlap and plan.zero >= 3,
     )
     _check_countable(workload.programs, scenario)
     return Lowered(workload, bodies, programs)
@@ -211,7 +212,8 @@ def _syncs(
     every = len(buckets) if plan.zero >= 2 else 0
     shares = state_shares(plan)
     forward = sorted(range(len(buckets)), key=lambda number: buckets[number].layers.start)
-    turns = {number: turn for turn, number in enumerate(forward) if plan.gather_overlap}
+    ahead = plan.gather_overlap and plan.zero < 3
+    turns = {number: turn for turn, number in enumerate(forward) if ahead}
     before: list[Sync] = []
     after: list[Sync] = []
     ready: list[defaultdict[int, tuple[Ready, ...]]] = [defaultdict(tuple) for _ in places]
@@ -230,12 +232,12 @@ def _syncs(
             if plan.zero >= 3:
                 after += [Sync(*back, does="fetch") for _ in _passes(bucket)]
             else:
-                after.append(Sync(*back, does="ahead" if plan.gather_overlap else "gather"))
+                after.append(Sync(*back, does="ahead" if ahead else "gather"))
         else:
             before.append(Sync(*what, bucket.size * wide, *sums.reduce(layouts, ranks)))
         for program, layer in dict.fromkeys(zip((owners[i] for i in bucket.members), bucket.after, strict=True)):
             ready[program][layer] += (Ready(len(turns) + number, every),)
-            if plan.gather_overlap:  # what a backward pass ends with a forward pass begins with
+            if ahead:  # what a backward pass ends with a forward pass begins with
                 needed[program]["F", layer] += (Fetch(turns[number]),)
     if plan.zero >= 3:
         needing = [(bucket.members, way, layer) for bucket in buckets for way, layer in _passes(bucket)]
@@ -243,7 +245,7 @@ def _syncs(
             for program in dict.fromkeys(owners[i] for i in members):
                 needed[program][way, layer] += (Fetch(number, len(needing)),)
     first = [after[number] for number in turns]
-    last = [] if plan.gather_overlap else after * (times if plan.zero >= 3 else 1)
+    last = [] if ahead else after * (times if plan.zero >= 3 else 1)
     return (*first, *before * times, *last), [dict(own) for own in ready], [dict(own) for own in needed]
 
 

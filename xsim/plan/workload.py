@@ -253,6 +253,8 @@ class Workload:
         serial_sync: A program takes part in its syncs one after the other, in order of their number; else in each as
             soon as its gradients are complete. Fetches, for which it stands still, are not among them.
         blocking_sends: A program that has sent something goes on when it has arrived; else at once.
+        prefetch: When a program has come to a fetch and has what it brings, it comes to its next fetch, which goes on
+            beside what it does with these weights; else when it needs that.
         rendezvous: Moves begin when both sides have come to them, and both wait for their end, in the order of
             ``xsim.sim.exchanges``.
     """
@@ -263,3 +265,4 @@ class Workload:
     serial_sync: bool = False
     blocking_sends: bool = False
     rendezvous: bool = False
+    prefetch: bool = False

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from heapq import nlargest
 from itertools import pairwise
 
 from xsim.plan.gradients import bucket_elements, gradient_buckets, gradient_layout
@@ -29,7 +30,7 @@ class Kept:
         tp_parameters: Its part of what its group holds; without sharding it updates all of them.
         bucket: Of its largest gradient bucket, before it is cut into shards.
         needed: Of the stretch of layers that has most which are shared out: with sharded weights they are whole while a
-            micro-batch passes it.
+            micro-batch passes it; of two where the next is gathered meanwhile.
     """
 
     parameters: int
@@ -45,6 +46,12 @@ def state_shares(plan: DeploymentPlan) -> Mapping[int, Fraction]:
         for _, group in plan.groups()
         for rank, share in zip(group.ranks, group.state_shares, strict=False)
     }
+
+
+def _at_once(stretches: Iterable[int], *, prefetch: bool) -> int:
+    """The most that is whole at a time: what is in use and, with ``prefetch``, the next, maybe the same again."""
+    largest = nlargest(2, stretches)
+    return sum(largest if len(largest) > 1 else 2 * largest) if prefetch else max(largest, default=0)
 
 
 def kept_states(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Mapping[int, Kept]:
@@ -87,6 +94,6 @@ def kept_states(scenario: Scenario, plan: DeploymentPlan, order: Order) -> Mappi
                 for size in (held, held - shared[group.ranks])
             )
             for rank, whole, rest in zip(group.ranks, own, alone, strict=True):
-                most = max(needed[rank].values(), default=0)
+                most = _at_once(needed[rank].values(), prefetch=plan.gather_overlap)
                 found[rank] = Kept(rest + shard[rank], whole, largest[rank], most)
     return found

@@ -58,7 +58,7 @@ class Folding:
         self._number = [0] * len(workload.programs)
         self._syncs = workload.syncs
         self._ready_ps = [
-            _ready_ps(program, courses, before)
+            _ready_ps(program, courses, before, prefetch=workload.prefetch)
             for program, before in zip(workload.programs, self._before_ps, strict=True)
         ]
         for number, sync in enumerate(workload.syncs):
@@ -259,15 +259,20 @@ def _last_awaited(
     return found
 
 
-def _ready_ps(program: Program, courses: Mapping[Body, Course], before_ps: Sequence[int]) -> dict[int, int]:
+def _ready_ps(
+    program: Program, courses: Mapping[Body, Course], before_ps: Sequence[int], *, prefetch: bool
+) -> dict[int, int]:
     """Per sync before the update, the least time of ``program`` from its start until it comes to it."""
     found: dict[int, int] = {}
+    before_fetch_ps = _NEVER_PS  # when it comes to the fetch before, at the earliest
     turns = program.turns() if any(courses[body].fetches for body in program.bodies.values()) else ()
     for number, turn in enumerate(turns):
         course = courses[program.body(program.actions[number])]
         for stop, fetch in course.fetches:
             since_ps = course.starts_ps[stop] - course.resume_ps[stop]
-            found[fetch.sync + fetch.every * turn] = before_ps[number] + course.least_ps[stop] + since_ps
+            needed_ps = before_ps[number] + course.least_ps[stop] + since_ps
+            found[fetch.sync + fetch.every * turn] = min(needed_ps, before_fetch_ps)
+            before_fetch_ps = needed_ps if prefetch else _NEVER_PS
     for number, completion in program.completions().items():
         course = courses[program.body(program.actions[number])]
         for sync, collects, at_ps in course.completes(*completion):

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from functools import partial
+from itertools import pairwise
 
 import simpy
 
-from xsim.plan.workload import Workload
+from xsim.plan.workload import Fetch, Program, Workload
 from xsim.sim.contracts import Network
 from xsim.sim.due import Due
 from xsim.sim.folding import Folding
 from xsim.sim.timeline import Log
 
 __all__ = ["Syncs"]
+
+
+def _next_fetches(program: Program) -> dict[int, int]:
+    """Of each fetch of ``program`` that has one the next."""
+    numbers = [
+        step.sync + step.every * turn
+        for action, turn in zip(program.actions, program.turns(), strict=True)
+        for step in program.body(action).steps
+        if isinstance(step, Fetch)
+    ]
+    return dict(pairwise(numbers))
 
 
 class Syncs:
@@ -25,7 +37,8 @@ class Syncs:
     numbers: what they wait for besides, an update, waits for none of them. Those ahead have the lowest, and their
     members come to them when the iteration begins.
 
-    Fetches take no turns. All members of one pass the same actions in the same order, and with them the same fetches
+    Fetches take no turns. With ``prefetch`` a program comes to its next one when it has, and uses, what the one before
+    brings. All members of one pass the same actions in the same order, and with them the same fetches
     (``xsim.spec.scenario`` refuses other deployments), so that who is behind waits for nobody who is ahead.
 
     Attributes:
@@ -40,6 +53,8 @@ class Syncs:
         self._ends: dict[tuple[int, bool], list[Due]] = defaultdict(list)
         self._gathers: dict[int, list[int]] = defaultdict(list)
         self._ahead: dict[int, dict[int, Due]] = defaultdict(dict)
+        self._next_fetch = [_next_fetches(program) if workload.prefetch else {} for program in workload.programs]
+        self._under_way: dict[tuple[int, int], Due] = {}  # by fetch and program, what nobody has asked for yet
         self._turns: dict[int, deque[int]] = defaultdict(deque)
         self._member: dict[tuple[int, int], int] = {}
         self.waiting: dict[tuple[int, int], Due] = {}
@@ -77,6 +92,23 @@ class Syncs:
         self._log.needed_ps[number][member] = at_ps
         if number in self._ahead[program]:
             return self._ahead[program][number]
+        end = self._under_way.pop((number, program), None) or self._come(number, program, at_ps)
+        following = self._next_fetch[program].get(number)
+        if following is None:
+            return end
+        if end.callbacks is None:  # it has come
+            self._look_ahead(following, program, at_ps, end)
+        else:
+            end.callbacks.append(partial(self._look_ahead, following, program, at_ps))
+        return end
+
+    def _look_ahead(self, number: int, program: int, at_ps: int, _: simpy.Event) -> None:
+        """``program`` comes to a fetch that it needs after the one whose result it has, and uses from ``at_ps`` on."""
+        self._under_way[number, program] = self._come(number, program, max(at_ps, int(self._env.now)))
+
+    def _come(self, number: int, program: int, at_ps: int) -> Due:
+        """``program`` takes part in fetch ``number`` from ``at_ps`` on."""
+        member = self._member[number, program]
         if number not in self._handles:
             self._submit(number)
         end = self.waiting[self._handles[number], member]

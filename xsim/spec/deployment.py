@@ -192,7 +192,8 @@ class DeploymentPlan:
             nothing, 1 the optimizer states, 2 the gradients too, 3 the weights too, which are then gathered bucket by
             bucket before each pass through their layers: the group stands still until it has them.
         gather_overlap: With ``zero`` 1 or 2, the parameters that an iteration has updated are gathered beside the first
-            forward passes of the next, bucket by bucket, the first layers first, instead of after the update.
+            forward passes of the next, bucket by bucket, the first layers first, instead of after the update. With 3,
+            each bucket is gathered beside the pass through the one before.
         serial_sync: A rank in several data-parallel groups syncs with one after the other, last layers first, and not
             with all at once.
         blocking_sends: A group waits until what it sends to another stage has arrived, instead of computing on.

@@ -231,9 +231,8 @@ def _check_simulated(plan: DeploymentPlan, model: ModelSpec) -> None:
             problem = "with zero: 0 every rank keeps all states of its own"
             fix = "leave it out, or write zero: 1, 2 or 3"
             raise SpecError(f"deployment.{path}.state_shares", list(group.state_shares), problem, fix)
-    if plan.gather_overlap and plan.zero not in (1, 2):
-        problem = f"with zero: {plan.zero} no parameters are gathered after the update"
-        fix = "leave it out, or write zero: 1 or 2"
+    if plan.gather_overlap and not plan.zero:
+        problem, fix = "with zero: 0 no parameters are gathered", "leave it out, or write zero: 1, 2 or 3"
         raise SpecError("deployment.gather_overlap", True, problem, fix)
     if plan.zero >= 2:
         _check_equal_counts(plan)
