@@ -147,7 +147,7 @@ def _model(row: Row, source: Source, models: Sequence[tuple[str, Mapping[str, An
         raise Unknown("the architecture of its model is not known")
     facts = {**facts, **source.model}
     text = row.texts["vocab"]
-    vocab = int(text) if text.isdecimal() else source.vocab or facts.pop("vocab", None)
+    vocab = int(text) if text.isdecimal() else facts.get("vocab", source.vocab)
     seq = row.whole.get("seq", source.seq)
     if seq is None or vocab is None:
         raise Unknown(f"neither it nor its source states {'seq' if seq is None else 'vocab'}")

@@ -28,7 +28,7 @@ class Source:
     Attributes:
         about: What it is, for readers of the report.
         hosts: By the name of a device in the rows: a host as a cluster's file has it, with all of its devices.
-        vocab: Entries of the token table where the row states none.
+        vocab: Entries of the token table where neither the row nor its model's architecture states any.
         seq: Tokens of a sample where the row states none.
         precision: Dtype where the row states none.
         recompute: What the backward pass computes again where the row states nothing: none, selective or full.

@@ -125,6 +125,31 @@ def test_buckets_are_those_that_megatron_chooses() -> None:
     assert {chosen["planner.bucket"] for chosen in of_many} == {"384 MB"}
 
 
+def test_runs_in_fp8_are_those_of_any_granularity_of_scales() -> None:
+    for word in ("FP8", "FP8-CS", "MXFP8", "FP8 (primary recipe; see footnote)"):
+        (chosen,) = replay(
+            changed("dgxc_v25.04_nemotron4-15b-fp8_16h100_fp8_g64", precision=word), SOURCES["dgxc_pretrain"], MODELS
+        ).choices
+        assert chosen["precision"] == "fp8"
+
+
+def test_weights_are_sharded_where_the_row_says_so() -> None:
+    sharded = changed("mbridge_25.11_pre-training_llama3_70b_64h100_fp8cs_g128_p8", notes="EP=1; FSDP=2; GA=64")
+    whole = ROWS[sharded.name]
+
+    zeros = [replay(row, SOURCES["mbridge_dense"], MODELS).choices[0]["planner.zero"] for row in (sharded, whole)]
+
+    assert zeros == [3, 1]
+
+
+def test_the_vocabulary_is_that_of_the_row_or_the_model_or_the_source() -> None:
+    named, large = "dgxc_v25.04_nemotron4-15b-fp8_16h100_fp8_g64", "nemo_pretrain"
+
+    assert replay(ROWS[named], SOURCES["dgxc_pretrain"], MODELS).model["vocab"] == 256000
+    assert replay(changed(named, model="GPT3-20B"), SOURCES[large], MODELS).model["vocab"] == 51200
+    assert replay(changed(named, vocab="1000"), SOURCES["dgxc_pretrain"], MODELS).model["vocab"] == 1000
+
+
 def test_older_software_of_a_source_has_not_all_that_it_has_now() -> None:
     row = changed("megatron_apr2021_1.7B", pp="4", num_gpus="32", gbs="512", dp="8")
     older = replace(row, texts={**row.texts, "source": "https://example.org/images/cases_jan2021.png"})
