@@ -135,6 +135,7 @@ def _precision(row: Row, source: Source) -> str:
         raise Unknown("neither it nor its source states a precision")
     if narrow(row):
         return "fp8"
+    stated = stated.removeprefix("amp_")
     if stated not in DTYPE_BYTES:
         raise Unknown(f"precision {stated.upper().split(' ')[0]} is not simulated")
     return stated

@@ -33,6 +33,7 @@ NO_WORSE = {
     "dgxc_pretrain, FP8": 0.06,
     "nemo_pretrain, FP8": 0.08,
     "mbridge_dense, FP8": 0.02,
+    "mosaic_fsdp": 0.04,
     "bigscience_a100": 0.14,
     "sailor_clariden": 0.565,
     "sailor_mit": 0.224,
