@@ -24,11 +24,12 @@ __all__ = ["Cephalo"]
 class Cephalo:
     """Sharded data parallelism with unequal batches and unequal shards (https://arxiv.org/abs/2411.01075 section 3).
 
-    No tensor or pipeline parallelism: ``zero: 3`` over all devices, gathered layer by layer. What a device takes of
-    each of the steps of an iteration, and what it keeps of weights, gradients and optimizer states, are chosen apart:
-    samples so that the slowest is as fast as can be and its activations fit; then states in proportion to the memory
-    that is left. Steps are as few as fit: each gathers all weights again. A device too slow for a sample idles. A step
-    takes the slowest device's work or the rings of weights and gradients, whichever is longer.
+    No tensor or pipeline parallelism: ``zero: 3`` over all devices, each layer gathered beside the one before, as in FSDP,
+    on which it is built. What a device takes of each of the steps of an iteration, and what it keeps of weights,
+    gradients and optimizer states, are chosen apart: samples so that the slowest is as fast as can be and its
+    activations fit; then states in proportion to the memory that is left. Steps are as few as fit: each gathers all
+    weights again. A device too slow for a sample idles. A step takes the slowest device's work or the rings of weights
+    and gradients, whichever is longer.
 
     Attributes:
         recompute: What the backward pass computes again in every layer, as in ``uniform``: ``none``, ``selective``,
@@ -92,7 +93,14 @@ class _Samples:
         )
         bucket = self.scenario.model.layer_parameters(1) * self.scenario.dtype_bytes
         predicted = steps * max(self._slowest_ps(samples), self._exchange_ps([group.ranks[0] for group in groups]))
-        plan = DeploymentPlan(replicas=(replica,), name="cephalo", zero=3, bucket_bytes=bucket, predicted_ps=predicted)
+        plan = DeploymentPlan(
+            replicas=(replica,),
+            name="cephalo",
+            zero=3,
+            gather_overlap=True,
+            bucket_bytes=bucket,
+            predicted_ps=predicted,
+        )
         return check_deployment(plan, self.scenario)
 
     def _slowest_ps(self, samples: list[int]) -> int:
