@@ -24,8 +24,8 @@ __all__ = ["Cephalo"]
 class Cephalo:
     """Sharded data parallelism with unequal batches and unequal shards (https://arxiv.org/abs/2411.01075 section 3).
 
-    No tensor or pipeline parallelism: ``zero: 3`` over all devices, each layer gathered beside the one before, as in FSDP,
-    on which it is built. What a device takes of each of the steps of an iteration, and what it keeps of weights,
+    No tensor or pipeline parallelism: ``zero: 3`` over all devices, each layer gathered beside the one before, as in
+    FSDP, on which it is built. What a device takes of each of the steps of an iteration, and what it keeps of weights,
     gradients and optimizer states, are chosen apart: samples so that the slowest is as fast as can be and its
     activations fit; then states in proportion to the memory that is left. Steps are as few as fit: each gathers all
     weights again. A device too slow for a sample idles. A step takes the slowest device's work or the rings of weights
