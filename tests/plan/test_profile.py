@@ -200,6 +200,7 @@ def test_a_run_says_what_was_not_measured() -> None:
     ("text", "problem"),
     [
         ("a,b\n1,2\n", "path = 'a,b': it has no column device"),
+        (table(), "path = 'device,.*time_us': it has no times below its head"),
         (table("x,qkv,sideways,1,1,,2"), r"path\[line 2\].pass = 'sideways': there is no such pass"),
         (table("x,,forward,1,1,,2"), r"path\[line 2\].operator = '': it is missing"),
         (table("x,qkv,forward,0,1,,2"), r"path\[line 2\].tp = '0': it is no whole number"),

@@ -120,6 +120,8 @@ def parse_table(text: str) -> Table:
         if batch in rows[key]:
             raise SpecError(at, ",".join(map(str, key)), "a line before it has the same place", "keep one of the two")
         rows[key][batch] = time_ps
+    if not rows:
+        raise SpecError("path", ",".join(head)[:80], "it has no times below its head", "write a row for each time")
     return Table({key: _rising(times) for key, times in rows.items()})
 
 
