@@ -69,14 +69,14 @@ def _text(group: str, key: str, text: str, node: Mapping[str, object]) -> str:
         raise SpecError(f"{group}.{text}", node[text], f"{field} says where it stands", "write one of the two")
     try:
         found = profile_text(field, path, _read) if group == "compute" else _read(field, path).decode()
-        if not found.strip():
-            raise SpecError(field, str(path), "the file is empty", "name one that holds something")
-        return found
     except UnicodeDecodeError as error:
         problem = f"it is no text: {error.reason} at byte {error.start}"
         raise SpecError(field, str(path), problem, "save it as UTF-8") from None
     except OSError as error:
         raise SpecError(field, str(path), str(error.strerror), "name a readable file") from None
+    if not found.strip():
+        raise SpecError(field, str(path), "the file is empty", "name one that holds something")
+    return found
 
 
 def _read(field: str, path: Path) -> bytes:
