@@ -16,6 +16,10 @@ TREND = 0.95  # rank correlation that is asked for within a sweep
 SUMMARY = ("source", "rows", "left out", "error", "bound", "bias", "memory", "bound of memory", "peers", "verdict")
 TRENDS = ("source", "sweep", "rows", "correlation", "verdict")
 LARGEST_OPERATORS = 3
+FITTED = """\
+No training run has been seen by a fit. Efficiency curves of devices are fitted to single kernels (docs/kernels.md),
+costs of protocols to collectives (docs/collectives.md): both say what was fitted on what. Speeds under load and the
+differences among devices are published figures, each with its source where it stands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +68,7 @@ class Report:
 
     def markdown(self, figures: Mapping[str, Path]) -> str:
         """The page; ``figures`` by source, as paths from it."""
-        parts = ["# Predictions against measured runs", "", *_table(SUMMARY, self._summary()), ""]
+        parts = ["# Predictions against measured runs", "", *_table(SUMMARY, self._summary()), "", FITTED, ""]
         trends = list(self._trends())
         if trends:
             parts += ["## Trends within sweeps", "", f"Asked for: above {TREND}.", ""]

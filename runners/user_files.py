@@ -68,12 +68,15 @@ def _text(group: str, key: str, text: str, node: Mapping[str, object]) -> str:
     if node[text]:
         raise SpecError(f"{group}.{text}", node[text], f"{field} says where it stands", "write one of the two")
     try:
-        return profile_text(field, path, _read) if group == "compute" else _read(field, path).decode()
+        found = profile_text(field, path, _read) if group == "compute" else _read(field, path).decode()
     except UnicodeDecodeError as error:
         problem = f"it is no text: {error.reason} at byte {error.start}"
         raise SpecError(field, str(path), problem, "save it as UTF-8") from None
     except OSError as error:
         raise SpecError(field, str(path), str(error.strerror), "name a readable file") from None
+    if not found.strip():
+        raise SpecError(field, str(path), "the file is empty", "name one that holds something")
+    return found
 
 
 def _read(field: str, path: Path) -> bytes:

@@ -61,7 +61,7 @@ def replay(
         Unknown: What it lacks, or what of it is not simulated.
     """
     if source is None:
-        raise Unknown("nothing is known of its source's hosts and software")
+        raise Unknown("nothing is known of its source's hosts and software: its group is not in sources.yaml")
     source = source.edition(row.texts["source"])
     _check(row)
     precision = _precision(row, source)

@@ -6,6 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from runners.kernel_report import KernelsFound
 
 __all__ = ["Section", "sections"]
 
@@ -32,19 +36,31 @@ def sections(folder: Path | None, bounds: Mapping[str, float]) -> Iterator[Secti
     Args:
         bounds: Mean absolute errors that are asked for, by section.
     """
-    for name, section in ((KERNELS, _kernels), (COLLECTIVES, _collectives)):
-        if folder is not None and (folder / name).is_file():
-            yield section(folder / name, bounds[Path(name).stem])
+    if folder is None:
+        return
+    if (folder / KERNELS).is_file():
+        found = _errors(folder / KERNELS)
+        yield _kernels(found, bounds["kernels"])
+        yield _scaled(found, bounds["scaled"])
+    if (folder / COLLECTIVES).is_file():
+        yield _collectives(folder / COLLECTIVES, bounds["collectives"])
 
 
-def _kernels(table: Path, bound: float) -> Section:
-    """How far the library's curves are off on shapes that their calibration has not seen."""
-    from runners.kernel_fit import FITS, errors
-    from runners.kernel_report import KernelsFound, met
+def _errors(table: Path) -> KernelsFound:
+    """Of all kernels, with the library's curves."""
+    from runners.kernel_fit import errors
+    from runners.kernel_report import KernelsFound
     from runners.kernels import read_kernels
 
     kernels, left_out = read_kernels(table)
-    found = KernelsFound((), list(zip(kernels, errors(kernels), strict=True)), left_out)
+    return KernelsFound((), list(zip(kernels, errors(kernels), strict=True)), left_out)
+
+
+def _kernels(found: KernelsFound, bound: float) -> Section:
+    """How far the library's curves are off on shapes that their calibration has not seen."""
+    from runners.kernel_fit import FITS
+    from runners.kernel_report import met
+
     lines = [
         f"Asked for: a mean of at most {bound:.0%} on shapes that no fit has seen. docs/kernels.md has the rest, and",
         "what is fitted on what.",
@@ -61,6 +77,29 @@ def _kernels(table: Path, bound: float) -> Section:
             if error > bound:
                 passed.append(f"kernels ({fit.kind}) of {fit.device}")
     return Section("Kernels", lines, passed)
+
+
+def _scaled(found: KernelsFound, bound: float) -> Section:
+    """How far a curve is off that ``compute=scaled`` carries to another device."""
+    from runners.kernel_fit import CARRIED
+    from runners.kernel_report import carried_off
+
+    lines = [
+        f"Asked for: a mean of at most {bound:.0%}, with the curve of one device carried to another, of whose kernels",
+        "it has seen none.",
+        "",
+        "| from | to | kind | rows | error | bias |",
+        "|---|---|---|---|---|---|",
+    ]
+    passed = []
+    for source, target in CARRIED:
+        for kind, off in carried_off(found, source, target).items():
+            if kind in JUDGED:
+                error = fmean(map(abs, off))
+                lines.append(f"| {source} | {target} | {kind} | {len(off)} | {error:.1%} | {fmean(off):+.1%} |")
+                if error > bound:
+                    passed.append(f"kernels ({kind}) carried from {source} to {target}")
+    return Section("Kernels carried to another device", lines, passed)
 
 
 def _collectives(table: Path, bound: float) -> Section:

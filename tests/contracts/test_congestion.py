@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from tests.sim.test_packets_twin import columns
 from tests.sim.traffic import Timetable, play, same_stats, timetables, wire_bytes
 from xsim.families import build, members, plain
 from xsim.sim.contracts import CongestionControl
+from xsim.sim.network.flow import Flow
 from xsim.sim.network.packet import Packet
 from xsim.sim.packets.replay import replay
 from xsim.sim.packets.settings import Settings
@@ -59,3 +62,12 @@ def test_what_is_spelled_out_builds_the_same(control: CongestionControl) -> None
     spelled = plain(Packet(congestion=control))
 
     assert build("network", {"name": "packet", **spelled}) == Packet(congestion=control)
+
+
+@pytest.mark.parametrize("owner", [*(cls for _, cls in members("congestion")), Packet, Flow, Settings])
+def test_every_number_names_its_source_on_its_line(owner: type) -> None:
+    """But what is of the run alone: classes of traffic, the clock, a seed, and a zero, which turns something off."""
+    free = r"(\w*_class|tick_ps|seed|\w+: int = 0)"
+    numbers = re.findall(r"^    (\w+: (?:int|float) = [^#\n]*)(#.*)?$", inspect.getsource(owner), re.MULTILINE)
+
+    assert [line for line, source in numbers if not source and not re.match(free, line)] == []

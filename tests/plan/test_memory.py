@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import accumulate
 from typing import Literal
 
 import pytest
@@ -19,7 +20,7 @@ from xsim.plan.remedies import Remedy, remedies
 from xsim.plan.schedule.gpipe import GPipe
 from xsim.plan.schedule.one_f_one_b import OneFOneB
 from xsim.plan.schedule.zb_h1 import ZbH1
-from xsim.spec.deployment import DeploymentPlan, Recompute
+from xsim.spec.deployment import DeploymentPlan, Recompute, Stage
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario, check_deployment
 
@@ -136,7 +137,7 @@ def test_a_deployment_that_does_not_fit_says_who_how_much_and_what_helps() -> No
     [
         (0.99, "recompute attention_norm in 3 of its 4 layers (about 0.151 ms an iteration)"),
         (0.90, "give it 3 of the 4 samples of a micro-batch (about 0.415 ms an iteration)"),
-        (0.55, "move 2 of its layers to another stage (about 29.9 ms an iteration)"),
+        (0.55, "spread its layers over 4 ranks"),
         (0.27, "spread its layers over 8 ranks"),
         (0.01, "use devices with more memory, or more ranks and more stages"),
     ],
@@ -155,6 +156,43 @@ def found_remedies(asked: Scenario) -> list[Remedy]:
     return list(remedies(asked, complete, OneFOneB().order, next(loads(asked, complete, OneFOneB().order)), 0))
 
 
+def pipelines(*layers: int) -> list[tuple[Stage, ...]]:
+    """One, a rank for each stage, of two samples a micro-batch."""
+    ends = list(accumulate(layers, initial=1))
+    return [tuple(stage((s,), layers=range(*ends[s : s + 2]), samples=2) for s in range(len(layers)))]
+
+
+def movable(deployment: DeploymentPlan, memory_bytes: int) -> list[str]:
+    found = found_remedies(question(deployment, memory_bytes / 1e9))
+    return [each.text for each in found if each.text.startswith("move")]
+
+
+def test_layers_move_only_where_there_is_room() -> None:
+    """Carried out, the advice fits; with a layer less moved it does not."""
+    needs = [need.total_bytes for _, need in verdict(question(plan(*pipelines(6, 2)))).needs]
+    assert needs[0] > needs[1]
+
+    for share in (0.99, 0.9, 0.8, 0.7):
+        has = int(needs[0] * share)
+        texts = movable(plan(*pipelines(6, 2)), has)
+        moved = {count: question(plan(*pipelines(6 - count, 2 + count)), has / 1e9) for count in range(1, 6)}
+        fitting = [count for count, asked in moved.items() if verdict(asked).fits]
+        assert bool(texts) == bool(fitting)
+        if fitting:
+            what = "one of its layers" if fitting[0] == 1 else f"{fitting[0]} of its layers"
+            assert texts == [f"move {what} to another stage"]
+
+
+def test_layers_move_to_several_stages_or_nowhere() -> None:
+    """With a micro-batch alone stages of as many layers need much the same."""
+    three = max(need.total_bytes for _, need in verdict(question(plan(*pipelines(3, 3, 2), micro_batches=1))).needs)
+    both = [need.total_bytes for _, need in verdict(question(plan(*pipelines(4, 4)))).needs]
+
+    assert movable(plan(*pipelines(6, 1, 1), micro_batches=1), three) == ["move 3 of its layers to other stages"]
+    assert movable(plan(*pipelines(4, 4)), min(both) - 1) == []  # the other lacks too
+    assert movable(plan(*pipelines(8)), both[0]) == []  # there is no other
+
+
 def test_every_remedy_has_its_price() -> None:
     """Of 24 GB; rates of the toy are 100 TFLOPS and 1 TB/s, NICs have 50 GB/s."""
     tokens, hidden, ffn, layers, micro_batches = 2048, 1024, 4096, 8, 4
@@ -171,7 +209,9 @@ def test_every_remedy_has_its_price() -> None:
     assert by_text[f"recompute activation in {count} of its 8 layers"] == count * activation
     assert by_text["give it 1 of the 2 samples of a micro-batch"] == micro_batches * 3 * need.weight_bytes
     products = 2 * tokens * hidden * (4 * hidden + 3 * ffn)
-    moved = by_text["move one of its layers to another stage"]
+    uneven = plan(*pipelines(7, 1), micro_batches=micro_batches)
+    told = {each.text: each.cost_ps for each in found_remedies(question(uneven, need.total_bytes * 0.98 / 1e9))}
+    moved = told["move one of its layers to another stage"]
     assert moved is not None
     assert 3 * micro_batches * products / 100 < moved < 2 * 3 * micro_batches * products / 100
     assert by_text["spread its layers over 2 ranks"] is None

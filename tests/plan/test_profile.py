@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.examples import load
 from tests.plan.toy import US, cluster, device, model
 from xsim.errors import SpecError
 from xsim.experiment import Experiment, run
@@ -16,9 +17,11 @@ from xsim.plan.compute.roofline import Roofline
 from xsim.plan.compute.scaled import Scaled
 from xsim.plan.operator import Exchange, Pass, Place, ShardedOperator, Work, placed
 from xsim.plan.operators import layer_operators
-from xsim.plan.profile import parse_table
+from xsim.plan.optimizer import optimizer_operators
+from xsim.plan.profile import BLOCKS, KNOWN, parse_table
 from xsim.spec.cluster import DeviceSpec
 from xsim.spec.codec import from_plain
+from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
 
 HEAD = "device,operator,pass,tp,micro_batch,seq,time_us"
@@ -200,8 +203,10 @@ def test_a_run_says_what_was_not_measured() -> None:
     ("text", "problem"),
     [
         ("a,b\n1,2\n", "path = 'a,b': it has no column device"),
+        (table(), "path = 'device,.*time_us': it has no times below its head"),
         (table("x,qkv,sideways,1,1,,2"), r"path\[line 2\].pass = 'sideways': there is no such pass"),
         (table("x,,forward,1,1,,2"), r"path\[line 2\].operator = '': it is missing"),
+        (table("x,qvk,forward,1,1,,2"), r"path\[line 2\].operator = 'qvk': there is no such .*; did you mean qkv\?"),
         (table("x,qkv,forward,0,1,,2"), r"path\[line 2\].tp = '0': it is no whole number"),
         (table("x,qkv,forward,1,,,2"), r"path\[line 2\].micro_batch = '': it is no whole number"),
         (table("x,qkv,forward,1,1,,fast"), r"path\[line 2\].time_us = 'fast': it is no time"),
@@ -213,6 +218,28 @@ def test_a_run_says_what_was_not_measured() -> None:
 def test_what_is_no_table_is_refused(text: str, problem: str) -> None:
     with pytest.raises(SpecError, match=problem):
         Profile(text=text)
+
+
+MODELS = ("gpt3_13b", "llama3_8b", "mixtral_8x7b")
+
+
+def operators_of(name: str) -> set[str]:
+    """Names of all operators of a model of the library, however it is trained."""
+    spec, found = replace(load(ModelSpec, name), dropout=True), set[str]()
+    for attention, cp, optimizer in (("flash", 2, "adam"), ("unfused", 1, "sgd")):
+        asked = replace(scenario(), model=spec, attention=attention, optimizer=optimizer)  # type: ignore[arg-type]
+        for layer in (0, 1, spec.layers + 1):
+            parts = layer_operators(asked, layer, samples=1, tp=1, index=0, sequence_parallel=False, cp=cp)
+            found |= {part.name for part in parts if isinstance(part, ShardedOperator)}
+        found |= {part.name for part in optimizer_operators(8, asked)}
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_operator_may_have_a_row(name: str) -> None:
+    """And no table may name more, but for whole layers and their blocks: of these three models that is all of them."""
+    assert operators_of(name) <= KNOWN
+    assert KNOWN - {"embedding", "transformer", "head", *BLOCKS} <= set().union(*map(operators_of, MODELS))
 
 
 def test_times_of_an_unknown_device_cannot_be_carried() -> None:

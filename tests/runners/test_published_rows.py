@@ -225,9 +225,8 @@ def test_context_ranks_of_a_row_are_those_of_the_planner() -> None:
 def test_rows_of_an_unknown_source_are_left_out() -> None:
     (planned,), _ = plan_rows([changed("vtrain_multi_0003", group="mine")], read_command([], ""))
 
-    assert planned == Planned(
-        row=planned.row, reason="nothing is known of its source's hosts and software", step_s=None
-    )
+    reason = "nothing is known of its source's hosts and software: its group is not in sources.yaml"
+    assert planned == Planned(row=planned.row, reason=reason, step_s=None)
 
 
 def test_flops_are_counted_as_the_source_counts_them() -> None:

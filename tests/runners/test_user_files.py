@@ -204,6 +204,7 @@ def test_a_second_table_is_read_as_the_first_is(tmp_path: Path) -> None:
         (None, "", "topology.path = '.*a.topo': No such file or directory; name a readable file"),
         (b"\xff", "", "topology.path = '.*a.topo': it is no text: invalid start byte at byte 0; save it as UTF-8"),
         (b"3 1 2", "topology.text=x", "topology.text = 'x': topology.path says where it stands; write one of the two"),
+        (b" \n", "", "topology.path = '.*a.topo': the file is empty; name one that holds something"),
         (b"3 1 x", "", r"topology.path\[line 1\] = 'x': it is no link_num; write a whole number up to 8388608"),
     ],
 )

@@ -181,15 +181,19 @@ def test_the_command_writes_a_page_and_fails_where_a_bound_is_passed(
     assert "1 row compared, 1 left out" in told.out
     assert f"| {'ok' if code == 0 else 'passed'} |" in page
     assert "| vtrain_multi | 1 | LoRA is not simulated |" in page
+    assert "No training run has been seen by a fit." in page
     assert (tmp_path / "validate" / "figures" / "korthikanti_2022.png").stat().st_size > 10_000
     assert ("the bounds of korthikanti_2022" in told.err) == bool(code)
 
 
 def test_kernels_and_collectives_are_judged_where_their_tables_are(reference_data: Path, tmp_path: Path) -> None:
-    kernels, collectives = sections(reference_data / "measured", {"kernels": 0.05, "collectives": 0.10})
+    asked = {"kernels": 0.05, "scaled": 0.15, "collectives": 0.10}
+    kernels, scaled, collectives = sections(reference_data / "measured", asked)
 
     assert "kernels (product) of a100_80" in kernels.passed
     assert "kernels (product) of h200" not in kernels.passed
+    assert scaled.passed == ["kernels (attention) carried from a100_80 to h100_80"]
+    assert len(scaled.lines) == 5 + 2 * 3
     assert [line.split("|")[1].strip() for line in collectives.lines[5:]] == ["ampere", "hopper", "blackwell", "ada"]
     assert collectives.passed == []
     assert list(sections(tmp_path, {})) == []

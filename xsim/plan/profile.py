@@ -28,6 +28,7 @@ from math import exp, isfinite, log
 
 from xsim.errors import SpecError
 from xsim.plan.operator import PASSES, Pass, Place
+from xsim.spec.naming import nearest
 from xsim.units import PS_PER_S
 
 __all__ = ["BLOCKS", "COLUMNS", "PARTS", "Reading", "Table", "parse_table", "table_text"]
@@ -35,6 +36,16 @@ __all__ = ["BLOCKS", "COLUMNS", "PARTS", "Reading", "Table", "parse_table", "tab
 COLUMNS = ("device", "operator", "pass", "tp", "micro_batch", "seq", "time_us")
 TRAINING: tuple[Pass, ...] = ("forward", "input_gradient", "weight_gradient")
 BLOCKS = ("attention_block", "mlp_block")  # of a transformer layer
+KNOWN = frozenset(  # all that a row may be the time of
+    (
+        *("embedding", "transformer", "head", *BLOCKS),
+        *("lookup", "positions", "embedding_dropout", "final_norm", "logits", "loss"),
+        *("attention_norm", "qkv", "rotary", "core", "scores", "softmax", "attention_dropout", "context", "merge"),
+        *("out", "attention_residual", "mlp_norm", "up", "activation", "down", "mlp_residual"),
+        *("router", "top", "permute", "expert_up", "expert_activation", "expert_down", "unpermute"),
+        *("cast_gradients", "gradient_norm", "clip", "adam", "sgd", "cast_weights"),
+    )
+)
 PARTS: Mapping[str, tuple[Pass, ...]] = {  # of each pass of a table
     **{pass_: (pass_,) for pass_ in PASSES},
     "backward": TRAINING[1:],
@@ -120,6 +131,8 @@ def parse_table(text: str) -> Table:
         if batch in rows[key]:
             raise SpecError(at, ",".join(map(str, key)), "a line before it has the same place", "keep one of the two")
         rows[key][batch] = time_ps
+    if not rows:
+        raise SpecError("path", ",".join(head)[:80], "it has no times below its head", "write a row for each time")
     return Table({key: _rising(times) for key, times in rows.items()})
 
 
@@ -136,6 +149,9 @@ def _row(row: Mapping[str, str | None], at: str) -> tuple[Key, int, float]:
     for name in ("device", "operator"):
         if not row[name]:
             raise SpecError(f"{at}.{name}", row[name], "it is missing", "write a name")
+    if row["operator"] not in KNOWN:
+        problem = "there is no such operator, layer or block"
+        raise SpecError(f"{at}.operator", row["operator"], problem, nearest(row["operator"], sorted(KNOWN)))
     update = row["pass"] == "update"
     tp = _whole(row["tp"], f"{at}.tp")
     batch = 0 if update and not row["micro_batch"] else _whole(row["micro_batch"], f"{at}.micro_batch")

@@ -65,7 +65,7 @@ def remedies(scenario: Scenario, plan: DeploymentPlan, order: Order, held: Held,
     yield from _sharding(scenario, plan, order, held, rank, group)
     yield from group.recomputing()
     yield from group.smaller()
-    yield from group.moving()
+    yield from group.moving(lambda layers: _others_with_room(scenario, plan, order, held, layers))
     yield from group.sharing()
     yield from group.spreading()
 
@@ -137,8 +137,8 @@ class _Group:
         weights = rank_memory(self.scenario, self.load, self.load.tp - 1).weight_bytes
         yield Remedy(text, _ps(more * 3 * weights, self.device.memory_bandwidth_bytes_per_s))
 
-    def moving(self) -> Iterator[Remedy]:
-        """Layers to another stage, off the longest chunk; the other then has so much more to do."""
+    def moving(self, others: Callable[[Sequence[int]], str]) -> Iterator[Remedy]:
+        """Layers to others with room, in words, off the longest chunk; those then have so much more to do."""
         chunk = max(range(len(self.load.layers)), key=lambda c: len(self.load.layers[c]))
         movable = self._movable(self.load.layers[chunk])
 
@@ -147,13 +147,13 @@ class _Group:
             return replace(self.load, layers=(*self.load.layers[:chunk], part, *self.load.layers[chunk + 1 :]))
 
         count = _least(len(movable) - 1, lambda count: self.fits(without(count)))
-        if count is not None:
+        if count is not None and (where := others(movable[:count])):
             parts = parts_of(self.scenario, self.load, like_layer(self.scenario.model, movable[0]), self.load.tp - 1)
             operators = [part for part in parts if isinstance(part, ShardedOperator)]
             passes: tuple[Pass, ...] = ("forward", "input_gradient", "weight_gradient")
             each_ps = sum(self._work_ps(operator, pass_) for operator in operators for pass_ in passes)
             what = f"{count} of its layers" if count > 1 else "one of its layers"
-            yield Remedy(f"move {what} to another stage", count * self._passes(movable[0]) * each_ps)
+            yield Remedy(f"move {what} to {where}", count * self._passes(movable[0]) * each_ps)
 
     def sharing(self) -> Iterator[Remedy]:
         """More groups for the same experts."""
@@ -222,6 +222,34 @@ def _sharding(
             bucket = " and a bucket of one layer" if bucket_bytes != plan.bucket_bytes else ""
             yield Remedy(f"set zero: {zero}{bucket} on the deployment", _ps(sent, rate))
             return
+
+
+def _others_with_room(scenario: Scenario, plan: DeploymentPlan, order: Order, held: Held, layers: Sequence[int]) -> str:
+    """Which other stages of the pipeline of ``held`` have room for ``layers``, in words; empty if too little."""
+    devices = rank_devices(scenario.cluster)
+    replica, own, _ = held.path.split(".")
+    room: dict[str, int] = {}
+    for each in loads(scenario, plan, order):
+        pipeline, stage, _ = each.path.split(".")
+        if pipeline == replica and stage != own:
+            has = [devices[rank].memory_bytes for rank in each.ranks]
+            room[stage] = min(room.get(stage, len(layers)), _room(scenario, each.load, has, layers))
+    if max(room.values(), default=0) >= len(layers):
+        return "another stage"
+    return "other stages" if sum(room.values()) >= len(layers) else ""
+
+
+def _room(scenario: Scenario, load: Load, has: Sequence[int], layers: Sequence[int]) -> int:
+    """How many of ``layers`` a group with so many bytes on each rank has room for on top of its shortest chunk."""
+    chunk = min(range(len(load.layers)), key=lambda c: len(load.layers[c]))
+
+    def too_many(count: int) -> bool:
+        part = (*load.layers[chunk], *layers[:count])
+        more = replace(load, layers=(*load.layers[:chunk], part, *load.layers[chunk + 1 :]))
+        return any(rank_memory(scenario, more, i).total_bytes > most for i, most in enumerate(has))
+
+    least = _least(len(layers), too_many)
+    return len(layers) if least is None else least - 1
 
 
 def _recompute_text(names: Sequence[str], layers: int) -> str:

@@ -26,13 +26,14 @@ class Marking(NamedTuple):
     pmax: float
 
 
-# By bits per second: HPCC's published configuration for ports of 25 and 100 Gb/s, SimAI's for the faster ones.
+# By bits per second: HPCC's published configuration for ports of 25 and 100 Gb/s, SimAI's for the faster ones
+# (github.com/alibaba-edu/High-Precision-Congestion-Control, github.com/aliyun/SimAI).
 PUBLISHED: Mapping[int, Marking] = {
-    25 * GIGA: Marking(100_000, 400_000, 0.2),
-    100 * GIGA: Marking(400_000, 1_600_000, 0.2),
-    200 * GIGA: Marking(300_000, 1_200_000, 0.8),
-    400 * GIGA: Marking(800_000, 3_200_000, 0.2),
-    1600 * GIGA: Marking(600_000, 2_400_000, 0.2),
+    25 * GIGA: Marking(100_000, 400_000, 0.2),  # HPCC: simulation/run.py
+    100 * GIGA: Marking(400_000, 1_600_000, 0.2),  # HPCC: simulation/run.py
+    200 * GIGA: Marking(300_000, 1_200_000, 0.8),  # SimAI: SimAI.conf
+    400 * GIGA: Marking(800_000, 3_200_000, 0.2),  # SimAI: SimAI.conf
+    1600 * GIGA: Marking(600_000, 2_400_000, 0.2),  # SimAI: SimAI.conf
 }
 
 

@@ -50,7 +50,7 @@ class Nvls:
             10 pieces, which leave the ports idle at both ends, give 1.13, 1.20, 1.26 and 1.31.
     """
 
-    pieces: int = 10
+    pieces: int = 10  # see above: github.com/NVIDIA/nccl/issues/1455
 
     def __post_init__(self) -> None:
         at_least(self, "pieces", 1)

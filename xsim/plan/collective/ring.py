@@ -31,7 +31,7 @@ class Ring:
     """
 
     channels: int = 1
-    pieces: int = 8
+    pieces: int = 8  # our choice
     protocol: ProtocolChoice = "none"
 
     def __post_init__(self) -> None:

@@ -40,7 +40,7 @@ class Tree:
         protocol: Of NCCL: what it takes of the wires and waits, see xsim/spec/protocols.yaml. None: ideal wires.
     """
 
-    pieces: int = 16
+    pieces: int = 16  # our choice
     protocol: ProtocolChoice = "none"
 
     def __post_init__(self) -> None:

@@ -25,7 +25,7 @@ class Tensorwise(CallsInTurn):
             (section 4.3). A tensor that belongs to no layer takes one call per block.
     """
 
-    calls: int = 13
+    calls: int = 13  # ETH, arxiv.org/abs/2610.22035, section 4.3
 
     def __post_init__(self) -> None:
         at_least(self, "calls", 1)

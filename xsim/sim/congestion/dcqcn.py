@@ -23,7 +23,8 @@ LESSEN, CUT, RAISE = ALARMED, ALARMED + 1, ALARMED + 2
 class Dcqcn:
     """A marked packet's echo cuts the rate by alpha / 2 at most once in a while; a timer brings it back.
 
-    The defaults are those of the configuration that its authors' successors publish with HPCC for 100 Gb/s ports.
+    The defaults are those of the configuration that its authors' successors publish with HPCC for 100 Gb/s ports:
+    simulation/run.py of https://github.com/alibaba-edu/High-Precision-Congestion-Control.
 
     Attributes:
         alpha_ns: How often alpha is renewed.
@@ -37,14 +38,14 @@ class Dcqcn:
         windowed: Whether a flow may have no more under way than a round trip's worth, less as its rate is less.
     """
 
-    alpha_ns: int = 1000
-    cut_ns: int = 4000
-    raise_ns: int = 300_000
-    gain: float = 0.00390625  # 1 / 256
-    fast: int = 1
-    step_mbps: int = 20
-    leap_mbps: int = 200
-    least_mbps: int = 1000
+    alpha_ns: int = 1000  # run.py: ALPHA_RESUME_INTERVAL 1 us
+    cut_ns: int = 4000  # run.py: RATE_DECREASE_INTERVAL 4 us
+    raise_ns: int = 300_000  # run.py: RP_TIMER 300 us
+    gain: float = 0.00390625  # run.py: EWMA_GAIN, 1 / 256
+    fast: int = 1  # run.py: FAST_RECOVERY_TIMES
+    step_mbps: int = 20  # run.py: RATE_AI, 5 for each 25 Gb/s
+    leap_mbps: int = 200  # run.py: RATE_HAI, 50 for each 25 Gb/s
+    least_mbps: int = 1000  # run.py: MIN_RATE
     clamp: bool = False
     windowed: bool = False
 

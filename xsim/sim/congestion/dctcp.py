@@ -23,8 +23,9 @@ class Dctcp:
     """Once a round trip the rate rises by a step, or falls by half of the smoothed share of marked packets.
 
     A flow has no more under way than a round trip's worth, less as its rate is less.
-    The defaults are those that HPCC's authors publish for 100 Gb/s ports. A port marks all packets that leave more than
-    30 kB per 10 Gb/s behind.
+    The defaults are those that HPCC's authors publish for 100 Gb/s ports, simulation/run.py of
+    https://github.com/alibaba-edu/High-Precision-Congestion-Control. A port marks all packets that leave more
+    than 30 kB per 10 Gb/s behind.
 
     Attributes:
         gain: Weight of the last round trip in the share.
@@ -32,9 +33,9 @@ class Dctcp:
         least_mbps: No rate is lower.
     """
 
-    gain: float = 0.0625  # 1 / 16
-    step_mbps: int = 615
-    least_mbps: int = 1000
+    gain: float = 0.0625  # run.py: EWMA_GAIN, 1 / 16
+    step_mbps: int = 615  # run.py: DCTCP_RATE_AI, a packet in each round trip of 13 us
+    least_mbps: int = 1000  # run.py: MIN_RATE
 
     remembers, positions = 6, (UNTIL - OWN, REDUCED_UNTIL - OWN)
     records, record_bytes, windowed, repaces = False, 0, True, False
@@ -52,7 +53,7 @@ class Dctcp:
         return _law
 
     def marking(self, bits_per_s: int) -> Marking | None:
-        limit_bytes = 30_000 * bits_per_s // 10**10
+        limit_bytes = 30_000 * bits_per_s // 10**10  # run.py: KMIN_MAP and KMAX_MAP
         return Marking(limit_bytes, limit_bytes, 1.0)
 
     def knobs(self, ticks_per_s: int, payload_bytes: int) -> tuple[float, ...]:

@@ -34,7 +34,8 @@ AIM, STEP, LEAST, STAGES, BYTES_UNIT, QUEUE_UNIT, SECOND, FAST = range(8)
 class Hpcc:
     """The window and the rate keep the busiest port of the way at a set share of its capacity.
 
-    The defaults are those that its authors publish for 100 Gb/s ports.
+    The defaults are those that its authors publish for 100 Gb/s ports: simulation/run.py of
+    https://github.com/alibaba-edu/High-Precision-Congestion-Control.
 
     Attributes:
         aim: The share.
@@ -45,12 +46,12 @@ class Hpcc:
         react_to_all: Whether every acknowledgement changes the rate, not only one each round trip.
     """
 
-    aim: float = 0.95
-    step_mbps: int = 40
-    least_mbps: int = 1000
-    stages: int = 0
-    unit: int = 4
-    react_to_all: bool = True
+    aim: float = 0.95  # run.py: U_TARGET
+    step_mbps: int = 40  # run.py: RATE_AI, 10 for each 25 Gb/s
+    least_mbps: int = 1000  # run.py: MIN_RATE
+    stages: int = 0  # run.py: MI_THRESH
+    unit: int = 4  # run.py: INT_MULTI, 1 for each 25 Gb/s
+    react_to_all: bool = True  # run.py: FAST_REACT
 
     remembers, positions = 5 - 1 + RECORD * MOST_RECORDS, None
     records, record_bytes, windowed, repaces = True, 42, True, True

@@ -30,7 +30,7 @@ class Ndp:
         first_packets: What a transfer begins with; 0 is what fits in an undisturbed round trip, and two.
     """
 
-    queue_packets: int = 8
+    queue_packets: int = 8  # Handley and others, SIGCOMM 2017: eight packets
     first_packets: int = 0
 
     law, positions = None, None

@@ -37,7 +37,7 @@ class Swift:
     cannot hold a short queue: it rises by up to ``range_ns`` as the window falls from ``many`` to ``few`` packets, in
     proportion to one over its root. A window of less than a packet sends one after a longer pause. A flow begins with
     what fits in a round trip, and never has more under way than its port sends in the target. The defaults are those
-    of htsim.
+    of htsim, sim/swift.cpp of https://github.com/Broadcom/csg-htsim.
 
     Attributes:
         base_ns, hop_ns, range_ns: Of the target.
@@ -48,15 +48,15 @@ class Swift:
         least: No window is smaller, in packets.
     """
 
-    base_ns: int = 20_000
-    hop_ns: int = 3_053
-    range_ns: int = 100_000
-    few: float = 0.1
-    many: float = 100.0
-    step: float = 1.0
-    cut: float = 0.8
-    most_cut: float = 0.5
-    least: float = 0.001
+    base_ns: int = 20_000  # swift.cpp: _base_delay
+    hop_ns: int = 3_053  # swift.cpp: _h, _base_delay / 6.55
+    range_ns: int = 100_000  # swift.cpp: _fs_range, 5 * _base_delay
+    few: float = 0.1  # swift.cpp: _fs_min_cwnd
+    many: float = 100.0  # swift.cpp: _fs_max_cwnd
+    step: float = 1.0  # swift.cpp: _ai
+    cut: float = 0.8  # swift.cpp: _beta
+    most_cut: float = 0.5  # swift.cpp: _max_mdf
+    least: float = 0.001  # swift.cpp: _min_cwnd, 10 bytes, of a packet of 9000 or so
 
     remembers, positions = 4, None
     records, record_bytes, windowed, repaces = True, 8, False, False

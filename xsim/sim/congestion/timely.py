@@ -22,7 +22,8 @@ LOW, HIGH, SPAN, GAIN, CUT, STEP, LEAP, PATIENCE, LEAST = range(9)
 class Timely:
     """Once a round trip: up while the trip is short or shortens, down in proportion to how it lengthens.
 
-    The defaults are those that HPCC's authors publish for 100 Gb/s ports.
+    The defaults are those that HPCC's authors publish for 100 Gb/s ports: simulation/run.py and
+    src/point-to-point/model/rdma-hw.cc of https://github.com/alibaba-edu/High-Precision-Congestion-Control.
 
     Attributes:
         low_ns, high_ns: A shorter trip always raises the rate, a longer one always cuts it.
@@ -33,14 +34,14 @@ class Timely:
         least_mbps: No rate is lower.
     """
 
-    low_ns: int = 50_000
-    high_ns: int = 500_000
-    span_ns: int = 20_000
-    gain: float = 0.875
-    cut: float = 0.8
-    step_mbps: int = 100
-    leap_mbps: int = 500
-    least_mbps: int = 1000
+    low_ns: int = 50_000  # rdma-hw.cc: TimelyTLow
+    high_ns: int = 500_000  # rdma-hw.cc: TimelyTHigh
+    span_ns: int = 20_000  # rdma-hw.cc: TimelyMinRtt
+    gain: float = 0.875  # rdma-hw.cc: TimelyAlpha
+    cut: float = 0.8  # rdma-hw.cc: TimelyBeta
+    step_mbps: int = 100  # run.py: RATE_AI, 10 for each 10 Gb/s
+    leap_mbps: int = 500  # run.py: RATE_HAI, 50 for each 10 Gb/s
+    least_mbps: int = 1000  # run.py: MIN_RATE
 
     remembers, positions = 4, (UNTIL - OWN,)
     records, record_bytes, windowed, repaces = True, 8, False, False

@@ -101,29 +101,29 @@ class Packet:
             Then every collective is simulated in its place, and as with ``exact``. Empty: they are not noted.
     """
 
-    payload_bytes: int = 4096
-    header_bytes: int = 48
-    scale_up_payload_bytes: int = 4096
-    scale_up_header_bytes: int = 256
+    payload_bytes: int = 4096  # the largest MTU of InfiniBand and RoCE
+    header_bytes: int = 48  # Ethernet 14, IPv4 20, UDP 8, and 6 of HPCC's ns-3 model
+    scale_up_payload_bytes: int = 4096  # 16 packets of 256 bytes: Foley and Danskin, IEEE Micro 37(2), 2017
+    scale_up_header_bytes: int = 256  # 16 headers of 16 bytes: the same
     routing: Literal["hash", "round_robin", "rail", "spray", "adaptive"] = "hash"
     flow_control: Literal["pause", "credit", "none"] = "pause"
     credit_bytes: int | None = None
-    retry_ps: int = 500_000_000
+    retry_ps: int = 500_000_000  # our choice: as nack_interval_ps
     collective_class: int = 3
     hand_over_class: int = 3
     sync_class: int = 3
     background_class: int = 3
     class_order: Literal["round_robin", "strict"] = "round_robin"
     ack_priority: bool = False
-    buffer_bytes: int = 33_554_432  # 32 MiB
-    reserve_bytes: int = 4096
-    headroom: int = 3
-    headroom_packets: int = 3
-    pause_shift: int = 3
-    resume_gap_bytes: int = 3072
+    buffer_bytes: int = 33_554_432  # 32 MiB: BUFFER_SIZE of HPCC's run.py at 100 Gb/s
+    reserve_bytes: int = 4096  # ns-3 model: switch-mmu.cc
+    headroom: int = 3  # times bandwidth times delay, as in the ns-3 model
+    headroom_packets: int = 3  # see above: the least with which none is lost
+    pause_shift: int = 3  # ns-3 model: an eighth
+    resume_gap_bytes: int = 3072  # ns-3 model: switch-mmu.cc
     ecn: str = ""
-    ack_every: int = 1
-    nack_interval_ps: int = 500_000_000
+    ack_every: int = 1  # ns-3 model: L2_ACK_INTERVAL
+    nack_interval_ps: int = 500_000_000  # ns-3 model: rdma-hw.cc
     congestion: CongestionControl = field(default_factory=partial(build, "congestion", {"name": "none"}))
     fast_forward: bool = True
     reuse: bool = True
