@@ -23,7 +23,6 @@ from xsim.spec.scenario import Scenario
 __all__ = ["Trials"]
 
 # What another value does to the simulated time of the plan that is taken: as in ``xsim.plan.search.refinement``.
-SURELY = 2  # plans of others that are simulated whatever their price
 SEATED = 4  # times as many plans are run on their ranks as are simulated; 1: 0.1 % more; 8: no change
 NEARLY = 1.05  # of the best seating of a plan, up to which others are simulated too; 1 and 1.2 change nothing
 NEAR = 1.25  # of the best by price: plans that share out states are simulated up to this
@@ -58,7 +57,7 @@ class Trials:
         return self._found(plans[0] if plans else None)
 
     def fastest(self, top: int) -> DeploymentPlan:
-        """The best by simulation of so many by what they take action by action, of ``kept``, and of some rivals.
+        """The best by simulation of so many by what they take action by action, of ``kept``, and of what others found.
 
         Raises:
             SpecError: There is room for none.
@@ -120,12 +119,14 @@ class Trials:
         return sorted(each, key=lambda entry: (entry[1].of(self.objective), entry[0] != self.kept, repr(entry[0])))
 
     def _surely(self, each: Each) -> list[Sketch]:
-        """What is simulated whatever others take: what is to be kept, the best rivals, those with sharded states."""
-        best = [sketch for sketch in self.rivals.placed if not sketch.zero]
-        best.sort(key=lambda sketch: (self.refined.time_ps(sketch), repr(sketch)))
+        """What is simulated whatever others take: what is to be kept, what others found, of sharded states if near.
+
+        So no plan of others crowds out another, nor one that is found here.
+        """
+        others = [sketch for sketch in self.rivals.placed if not sketch.zero]
         least = min((own.time_ps for sketch, own in each if not sketch.zero), default=0)
         near = [sketch for sketch, own in each if sketch.zero and own.time_ps <= NEAR * least]
-        return [*([self.kept] if self.kept else []), *best[:SURELY], *near]
+        return [*([self.kept] if self.kept else []), *others, *near]
 
     def _ranked(self, each: Each) -> Each:
         """The best by price, and then by what they take action by action; of those with equal pipelines the first."""
