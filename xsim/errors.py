@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 
-__all__ = ["NoPlanError", "NoSeatError", "PlanError", "SpecError", "XsimError", "short"]
+__all__ = ["NoPlanError", "NoSeatError", "PlanError", "SpecError", "TooLongError", "XsimError", "short"]
 
 
 class XsimError(Exception):
@@ -45,6 +45,10 @@ class NoPlanError(SpecError):
 
 class NoSeatError(SpecError):
     """The hosts have the devices that are asked for, but not together: another plan of as many may find room."""
+
+
+class TooLongError(SpecError):
+    """A deployment has more passes than are simulated: one with larger micro-batches or fewer stages may do."""
 
 
 def short(value: object) -> str:

@@ -14,7 +14,7 @@ import pytest
 from tests.interop.test_sailor_tables import SECOND_PS, SPACE, common
 from xsim.plan.search.hunt import Hunt
 
-SIZES = [(32, 96, 4.881, 1.0), (80, 240, 2.385, 1.0), (128, 384, 1.764, 2.0), (512, 1536, 0.801, 10.0)]
+SIZES = [(32, 96, 4.881, 1.0), (80, 240, 2.385, 1.0), (128, 384, 1.764, 2.0), (512, 1536, 0.768, 10.0)]
 MOST_MB = 200
 
 

@@ -53,6 +53,11 @@ ASKED = Scenario(cluster=cluster(4, 4, devices=(device("fast", 200.0), device("s
             {"pipelines": 5},
             "planner.pipelines = 5: the least type has 4 units of 1 devices; write 4 or less",
         ),
+        (
+            "uniform",
+            {"search": True, "recompute": "nonsense"},
+            "planner.recompute = 'nonsense': no layer of this model has such an operator; choose full, selective or ",
+        ),
         ("xsim", {"lost": (0, 0)}, "planner.lost = [0, 0]: a rank is lost once; name each once"),
     ],
 )

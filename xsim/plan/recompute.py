@@ -20,7 +20,17 @@ from xsim.plan.operators import layer_operators
 from xsim.spec.deployment import DeploymentPlan, Recompute
 from xsim.spec.scenario import Scenario
 
-__all__ = ["FULL", "SELECTIVE", "Run", "check_recompute", "kept_tensors", "recomputable", "recomputed", "runs"]
+__all__ = [
+    "FULL",
+    "SELECTIVE",
+    "Run",
+    "check_operator",
+    "check_recompute",
+    "kept_tensors",
+    "recomputable",
+    "recomputed",
+    "runs",
+]
 
 FULL, SELECTIVE = "full", "selective"
 
@@ -69,10 +79,19 @@ def check_recompute(scenario: Scenario, plan: DeploymentPlan) -> None:
     for r, replica in enumerate(plan.replicas):
         for s, stage in enumerate(replica.stages):
             for number, entry in enumerate(stage.recompute):
-                if entry.operator not in names:
-                    path = f"deployment.replicas[{r}].stages[{s}].recompute[{number}].operator"
-                    fix = f"choose {FULL}, {SELECTIVE} or one of {', '.join(names[2:])}"
-                    raise SpecError(path, entry.operator, "no layer of this model has such an operator", fix)
+                path = f"deployment.replicas[{r}].stages[{s}].recompute[{number}].operator"
+                check_operator(path, entry.operator, names)
+
+
+def check_operator(path: str, name: str, names: Sequence[str]) -> None:
+    """Refuse an operator that is not among ``names``, which are ``recomputable``.
+
+    Raises:
+        SpecError: The field is ``path``.
+    """
+    if name not in names:
+        fix = f"choose {FULL}, {SELECTIVE} or one of {', '.join(names[2:])}"
+        raise SpecError(path, name, "no layer of this model has such an operator", fix)
 
 
 def runs(parts: Sequence[Part], again: Collection[str]) -> Iterator[Run]:

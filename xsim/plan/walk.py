@@ -55,7 +55,8 @@ def played(orders: Sequence[Sequence[Action]], chunks: int = 1) -> Iterator[tupl
     while before < len(done):
         before = len(done)
         for stage, order in enumerate(orders):
-            for action in order[position[stage] :]:
+            for at in range(position[stage], len(order)):
+                action = order[at]
                 needs = tuple(needed.by(stage, action))
                 if not done.issuperset(needs):
                     break

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from xsim.errors import SpecError
+from xsim.errors import SpecError, TooLongError
 from xsim.spec.checks import at_least
 
 __all__ = ["MOST_ACTIONS", "DeploymentPlan", "DeviceGroup", "Recompute", "Replica", "Stage", "joined", "with_ends"]
@@ -177,6 +177,11 @@ class Replica:
         return self.micro_batch * self.micro_batches
 
     @property
+    def passes(self) -> int:
+        """Forward and backward passes of all its groups."""
+        return 2 * self.micro_batches * sum(len(stage.groups) * len(stage.layers) for stage in self.stages)
+
+    @property
     def layers(self) -> range:
         """All layers, first to last."""
         return range(self.stages[0].layers[0].start, self.stages[-1].layers[-1].stop)
@@ -238,13 +243,17 @@ class DeploymentPlan:
 
     def _check_actions(self) -> None:
         """Every pass of every group is simulated: refuse what would never end."""
-        actions = 0
+        passes = 0
         for index, replica in enumerate(self.replicas):
-            chunks = sum(len(stage.groups) * len(stage.layers) for stage in replica.stages)
-            actions += 2 * replica.micro_batches * chunks
-            if actions > MOST_ACTIONS:
+            passes += replica.passes
+            if passes > MOST_ACTIONS:
                 problem = f"that makes more than {MOST_ACTIONS} forward and backward passes to simulate"
-                raise SpecError(f"replicas[{index}].micro_batches", replica.micro_batches, problem, "lower it")
+                raise TooLongError(f"replicas[{index}].micro_batches", replica.micro_batches, problem, "lower it")
+
+    @property
+    def passes(self) -> int:
+        """Forward and backward passes of all groups, which are simulated one by one."""
+        return sum(replica.passes for replica in self.replicas)
 
     @property
     def samples(self) -> int:

@@ -10,6 +10,7 @@ from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage
 from xsim.plan.planner.given import Given
 from xsim.plan.schedule.gpipe import GPipe
 from xsim.plan.schedule.one_f_one_b import OneFOneB
+from xsim.plan.search import course
 from xsim.plan.search.course import course_ps
 from xsim.plan.search.price import price
 from xsim.plan.sketch import place
@@ -52,3 +53,17 @@ def test_one_stage_is_its_price() -> None:
     sketch = Sketch((Pipeline(stages(("fast", 6)), 1, 12),))
 
     assert course_ps(sketch, known, OneFOneB().order) == price(sketch, known).iteration_ps
+
+
+@pytest.mark.parametrize("schedule", [OneFOneB(), GPipe()])
+def test_many_micro_batches_go_on_at_the_pace_of_the_last_that_are_run(
+    schedule: OneFOneB | GPipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = replace(ASKED, batch=9001)
+    known = tables_of(asked, schedule)
+    sketch = Sketch((Pipeline(stages(("slow", 1), ("fast", 3), ("fast", 2)), 1, 9001),))
+    found = course_ps(sketch, known, schedule.order)
+
+    monkeypatch.setattr(course, "LONGEST", 9001)
+
+    assert found == pytest.approx(course_ps(sketch, known, schedule.order), rel=1e-6)

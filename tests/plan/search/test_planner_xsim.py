@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from tests.plan.search.small import PlanningSite, question, tables_of
-from xsim.errors import NoPlanError, SpecError
+from xsim.errors import NoPlanError, SpecError, TooLongError
 from xsim.experiment import Experiment, run
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.plan.contracts import Estimate, PlannerSite
@@ -17,8 +17,10 @@ from xsim.plan.planner.xsim import Xsim
 from xsim.plan.schedule.dualpipe import DualPipe
 from xsim.plan.schedule.gpipe import GPipe
 from xsim.plan.schedule.one_f_one_b import OneFOneB
+from xsim.plan.search import trials
 from xsim.plan.search.price import price
 from xsim.plan.sketch import place, sketch_of
+from xsim.spec import deployment
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario, check_deployment
 
@@ -80,6 +82,31 @@ def test_the_best_few_are_simulated_and_the_fastest_of_them_is_taken() -> None:
     assert len(judge.seen) == 3
     assert found == judge.seen[1]
     assert [plan.predicted_ps for plan in judge.seen] == sorted(plan.predicted_ps or 0 for plan in judge.seen)
+
+
+def test_of_long_plans_fewer_are_simulated_and_of_one_alone_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    judges = [Contrary(OneSwitch().build(ASKED.cluster), ASKED.dtype_bytes) for _ in range(3)]
+    first = Xsim(top=3, others=()).plan(ASKED, judges[0])
+
+    monkeypatch.setattr(trials, "PASSES", sum(plan.passes for plan in judges[0].seen) - 1)
+    Xsim(top=3, others=()).plan(ASKED, judges[1])
+    monkeypatch.setattr(trials, "PASSES", 1)
+    alone = Xsim(top=3, others=()).plan(ASKED, judges[2])
+
+    assert [len(judge.seen) for judge in judges] == [3, 2, 0]
+    assert first == judges[0].seen[1]
+    assert alone == judges[0].seen[0]
+
+
+def test_plans_that_are_too_long_to_be_simulated_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = planned(Xsim(top=0))
+
+    monkeypatch.setattr(deployment, "MOST_ACTIONS", first.passes - 1)
+    assert planned(Xsim(top=0)).passes < first.passes
+    assert Xsim().plan(ASKED, asking(Steps())).passes < first.passes
+    monkeypatch.setattr(deployment, "MOST_ACTIONS", 1)
+    with pytest.raises(TooLongError, match="more than 1 forward and backward passes"):
+        planned(Xsim(top=0))
 
 
 @pytest.mark.parametrize("proof", [0, 20_000])
@@ -356,8 +383,10 @@ def test_a_planner_that_there_is_not_is_refused_before_the_search() -> None:
 
 def test_only_that_another_planner_finds_nothing_is_passed_over() -> None:
     nothing = NoPlanError("planner", "malleus", "no plan fits", "add devices")
+    long = TooLongError("replicas[0].micro_batches", 10**7, "more than are simulated", "lower it")
     broken = SpecError("schedule", "odd", "it is refused", "choose another")
 
     Xsim(others=("malleus",)).plan(ASKED, asking(Steps(nothing)))
+    Xsim(others=("malleus",)).plan(ASKED, asking(Steps(long)))
     with pytest.raises(SpecError, match="it is refused"):
         Xsim(others=("malleus",)).plan(ASKED, asking(Steps(broken)))

@@ -10,6 +10,7 @@ from xsim.errors import NoPlanError, SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.layout import even_cuts
 from xsim.plan.memory import shortfall
+from xsim.plan.recompute import check_operator, recomputable
 from xsim.plan.search.deployed import Deployed
 from xsim.plan.search.grids import grids, powers_of_two
 from xsim.plan.search.price import price
@@ -86,6 +87,8 @@ class Uniform:
         self._check_search()
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
+        if self.recompute != "none":
+            check_operator("planner.recompute", self.recompute, recomputable(scenario))
         return self._best(scenario, site) if self.search else self._grid(scenario)
 
     def _grid(self, scenario: Scenario) -> DeploymentPlan:

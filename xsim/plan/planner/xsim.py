@@ -54,7 +54,7 @@ class Xsim:
             looked at, a price counting as 20; 0: no proof.
         budget: Knapsacks, prices and steps of the ``others`` after which the best plan so far is taken; 0: no limit.
         lost: Ranks that have failed, and are not used.
-        others: Planners whose plans compete too, the best two of them by simulation, and those that shard states,
+        others: Planners whose plans compete too, each by simulation, those that shard states if they come near,
             unless ``top`` is 0 or devices are lost; they search what is left out here, such as unlike copies.
         warm_start: Begin with the scenario's own deployment, which stays unless there is better; simulated besides
             the ``top``.
@@ -71,7 +71,7 @@ class Xsim:
     proof: int = 20_000
     budget: int = 0
     lost: tuple[int, ...] = ()
-    others: tuple[str, ...] = ("cephalo", "hexiscale", "malleus", "metis", "sailor", "uniform")
+    others: tuple[str, ...] = ("cephalo", "eth", "hexiscale", "malleus", "metis", "sailor", "uniform")
     warm_start: bool = False
 
     def __post_init__(self) -> None:

@@ -23,6 +23,8 @@ __all__ = ["course_ps"]
 
 Order = Callable[[int, int, int, int], tuple[Action, ...]]
 
+LONGEST = 4096  # micro-batches of a pipeline that are run one by one; how hard is searched: no quantity of a model
+
 
 def course_ps(sketch: Sketch, tables: Tables, order: Order) -> int:
     """The iteration.
@@ -52,8 +54,24 @@ def _updates(sketch: Sketch, tables: Tables) -> list[tuple[int, int, int]]:
 
 
 def _ends_ps(pipeline: Pipeline, tables: Tables, order: Order) -> Ints:
-    """When each stage has ended its last backward pass."""
-    stages, count = len(pipeline.stages), pipeline.micro_batches
+    """When each stage has ended its last backward pass; those of many micro-batches go on at the pace of the last."""
+    count = pipeline.micro_batches
+    passes = _passes(pipeline, tables)
+    if count <= LONGEST:
+        return _run(order, passes, count)
+    middle, last = (_run(order, passes, own) for own in (LONGEST // 2, LONGEST))
+    return last + (last - middle) // (LONGEST - LONGEST // 2) * (count - LONGEST)
+
+
+def _run(order: Order, passes: tuple[Ints, Ints, Ints, Ints], count: int) -> Ints:
+    ends = np.zeros(len(passes[0]), dtype=np.int64)
+    course(_script(order, len(ends), count), *passes, ends)
+    return ends
+
+
+def _passes(pipeline: Pipeline, tables: Tables) -> tuple[Ints, Ints, Ints, Ints]:
+    """Of each stage a forward and a backward pass, and what reaches it from the stage before and from the next."""
+    stages = len(pipeline.stages)
     held = whole_layers(pipeline, tables.layers)
     own = [seats(stage, pipeline.micro_batch) for stage in pipeline.stages]
     forward = [max(_forward_ps(tables, x, span) for x in each) for each, span in zip(own, held, strict=True)]
@@ -66,12 +84,10 @@ def _ends_ps(pipeline: Pipeline, tables: Tables, order: Order) -> Ints:
         near = _beside(pipeline, s, tables)
         onward[s + 1] = max(tables.boundary_ps(a, b, near=near) for a in own[s] for b in own[s + 1])
         back[s] = max(tables.boundary_ps(b, a, near=near) for a in own[s] for b in own[s + 1])
-    ends = np.zeros(stages, dtype=np.int64)
-    course(_script(order, stages, count), np.array(forward), np.array(backward), onward, back, ends)
-    return ends
+    return np.array(forward), np.array(backward), onward, back
 
 
-@lru_cache(maxsize=64)  # a search runs pipelines of a few shapes; one of the largest has 0.5 MB
+@lru_cache(maxsize=64)  # a search runs pipelines of a few shapes; one of 16 stages has 1 MB at most
 def _script(order: Order, stages: int, count: int) -> Ints:
     """Actions as ``course`` takes them; halves of backward passes count as one, where the first of them is."""
     script = np.zeros((stages, 2 * count), dtype=np.int64)

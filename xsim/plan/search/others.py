@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from xsim.errors import NoPlanError
+from xsim.errors import NoPlanError, TooLongError
 from xsim.plan.contracts import Planner, PlannerSite
 from xsim.plan.forms import unplaced
 from xsim.plan.kinds import Sketch
@@ -102,7 +102,7 @@ def _plans(
         site.progress(number, len(asked), "other planners asked")
         try:
             plan = planner.plan(bare, cast("PlannerSite", _Counting(site, spend)))
-        except NoPlanError:
+        except (NoPlanError, TooLongError):
             continue
         except _EnoughError:
             return

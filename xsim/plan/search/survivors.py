@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from xsim.errors import NoSeatError, SpecError
+from xsim.errors import NoSeatError, SpecError, TooLongError
 from xsim.plan.forms import renamed
 from xsim.plan.kinds import Sketch
 from xsim.plan.sketch import Together, place
@@ -83,8 +83,8 @@ def seatings(
     for each, together in (*ways, *((own, "pipelines") for own in given)):
         try:
             plan = place_without(each, scenario, lost, together)
-        except NoSeatError:
-            continue  # hosts have no seats for groups of these sizes together
+        except (NoSeatError, TooLongError):
+            continue  # hosts have no seats for groups of these sizes together, or no simulation would end
         seats = tuple(tuple(hosts[rank] for rank in group.ranks) for _, group in plan.groups())
         if seats not in known:
             known.add(seats)

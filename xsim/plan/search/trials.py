@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from xsim.errors import SpecError
+from xsim.errors import NoSeatError, SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.kinds import Sketch
 from xsim.plan.memory import shortfall
@@ -14,7 +15,7 @@ from xsim.plan.search.course import course_ps
 from xsim.plan.search.others import Rivals
 from xsim.plan.search.refinement import Refinement
 from xsim.plan.search.relaxed import bound_ps
-from xsim.plan.search.survivors import seatings
+from xsim.plan.search.survivors import place_without, seatings
 from xsim.plan.search.worth import Objective, Worth, front, worth
 from xsim.plan.sketch import sketch_of
 from xsim.spec.deployment import DeploymentPlan
@@ -23,11 +24,12 @@ from xsim.spec.scenario import Scenario
 __all__ = ["Trials"]
 
 # What another value does to the simulated time of the plan that is taken: as in ``xsim.plan.search.refinement``.
-SURELY = 2  # plans of others that are simulated whatever their price
 SEATED = 4  # times as many plans are run on their ranks as are simulated; 1: 0.1 % more; 8: no change
 NEARLY = 1.05  # of the best seating of a plan, up to which others are simulated too; 1 and 1.2 change nothing
+PASSES = 4_000_000  # that are simulated in all, which takes minutes: less than all plans only for batches above 4096
 NEAR = 1.25  # of the best by price: plans that share out states are simulated up to this
 Each = list[tuple[Sketch, Worth]]
+Timed = tuple[int, DeploymentPlan, Worth]  # with what it takes action by action on its ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +60,32 @@ class Trials:
         return self._found(plans[0] if plans else None)
 
     def fastest(self, top: int) -> DeploymentPlan:
-        """The best by simulation of so many by what they take action by action, of ``kept``, and of some rivals.
+        """The best by simulation of so many by what they take action by action, of ``kept``, and of what others found.
 
         Raises:
             SpecError: There is room for none.
         """
-        each, best = self._by_price(), None
-        chosen = self._chosen(each, top)
-        for number, (plan, own) in enumerate(chosen):
+        best: tuple[float, DeploymentPlan] | None = None
+        every = self._chosen(self._by_price(), top)
+        chosen = _affordable(every)
+        left = PASSES - sum(plan.passes for _, plan, _ in chosen)
+        if len(every) > len(chosen) == 1:
+            return chosen[0][1]
+        for number, (_, plan, own) in enumerate(chosen):
             self.site.progress(number, len(chosen), "plans simulated")
             found = own.taking(self.site.simulate(plan).training_time_ps).of(self.objective)
             if best is None or found < best[0]:
                 best = (found, plan)
         for plan in self.rivals.cut if self.objective == "time" else ():
+            left -= plan.passes
+            if left < 0:
+                break
             found = float(self.site.simulate(plan).training_time_ps)
             if best is None or found < best[0]:
                 best = (found, replace(plan, name=f"xsim, {plan.name}"))
         return self._found(best and best[1])
 
-    def _chosen(self, each: Each, top: int) -> list[tuple[DeploymentPlan, Worth]]:
+    def _chosen(self, each: Each, top: int) -> list[Timed]:
         """What is simulated: of each plan the seatings that are nearly its best."""
         surely, name = self._surely(each), self._naming()
         first = self._placed(sorted((e for e in each if e[0] in surely), key=lambda e: e[0] != self.kept), name)
@@ -85,7 +94,9 @@ class Trials:
         least = min((own.of(self.objective) for own, _ in seated), default=0)
         seated.sort(key=lambda e: (e[0].of(self.objective) > least, e[0].taking(e[1][0][0]).of(self.objective)))
         found = [*((own, self._seated(plans)) for plans, own in first), *seated[:top]]
-        return [(plan, own) for own, timed in found for time_ps, plan in timed if time_ps <= NEARLY * timed[0][0]]
+        return [
+            (time_ps, plan, own) for own, timed in found for time_ps, plan in timed if time_ps <= NEARLY * timed[0][0]
+        ]
 
     def _seated(self, plans: Iterable[DeploymentPlan]) -> list[tuple[int, DeploymentPlan]]:
         """What each takes action by action on its ranks, the least first."""
@@ -108,6 +119,9 @@ class Trials:
 
     def _found(self, plan: DeploymentPlan | None) -> DeploymentPlan:
         if plan is None:
+            with suppress(NoSeatError):
+                for sketch, _ in self._by_price()[:1]:
+                    place_without(sketch, self.scenario, self.lost)  # tells that it is too long, if that is why
             problem = "no plan that was found has room in the hosts for its groups and memory for its stages"
             raise SpecError("planner", "xsim", problem, "add devices or memory, or raise stages")
         return plan
@@ -120,12 +134,14 @@ class Trials:
         return sorted(each, key=lambda entry: (entry[1].of(self.objective), entry[0] != self.kept, repr(entry[0])))
 
     def _surely(self, each: Each) -> list[Sketch]:
-        """What is simulated whatever others take: what is to be kept, the best rivals, those with sharded states."""
-        best = [sketch for sketch in self.rivals.placed if not sketch.zero]
-        best.sort(key=lambda sketch: (self.refined.time_ps(sketch), repr(sketch)))
+        """What is simulated whatever others take: what is to be kept, what others found, of sharded states if near.
+
+        So no plan of others crowds out another, nor one that is found here.
+        """
+        others = [sketch for sketch in self.rivals.placed if not sketch.zero]
         least = min((own.time_ps for sketch, own in each if not sketch.zero), default=0)
         near = [sketch for sketch, own in each if sketch.zero and own.time_ps <= NEAR * least]
-        return [*([self.kept] if self.kept else []), *best[:SURELY], *near]
+        return [*([self.kept] if self.kept else []), *others, *near]
 
     def _ranked(self, each: Each) -> Each:
         """The best by price, and then by what they take action by action; of those with equal pipelines the first."""
@@ -179,6 +195,17 @@ class Trials:
             return f"xsim, by price at most {100 * (time_ps / max(least_ps, 1) - 1):.1f} % above the bound"
 
         return name
+
+
+def _affordable(chosen: list[Timed]) -> list[Timed]:
+    """All, or as many as can be simulated of those that are fastest action by action, but one at least."""
+    left, found = PASSES, set[int]()
+    for number in sorted(range(len(chosen)), key=lambda number: chosen[number][0]):
+        left -= chosen[number][1].passes
+        if left < 0 and found:
+            break
+        found.add(number)
+    return [chosen[number] for number in sorted(found)]
 
 
 def _but_for_shares(sketch: Sketch) -> tuple[str, ...]:
