@@ -33,13 +33,10 @@ PLAIN = Eth(cache=False, skip=False, order=False, dynamic="none", bound=False, s
 
 
 def scenario() -> Scenario:
-    """GPT-3 13B on 32 x 910B2 and 32 x 910B4, a batch of 1024."""
+    """GPT-3 13B on 32 x 910B2 and 32 x 910B4, a batch of 1024, as the grid eth_fig9 has it."""
     cluster = read_text(ClusterSpec, (CONF / "cluster/eth_rates_b2_b4.yaml").read_text(encoding="utf-8"))
-    return Scenario(
-        cluster=cluster,
-        model=read_text(ModelSpec, (CONF / "model/gpt3_13b.yaml").read_text(encoding="utf-8")),
-        batch=1024,
-    )
+    model = read_text(ModelSpec, (CONF / "model/gpt3_13b.yaml").read_text(encoding="utf-8"))
+    return Scenario(cluster=cluster, model=replace(model, dropout=True), batch=1024, attention="unfused")
 
 
 def cost(planner: Eth) -> tuple[float, int, int, int]:

@@ -78,7 +78,7 @@ def scenario_of(name: str) -> Scenario:
     cluster, _, size = name.replace("_sp_", "_").removesuffix("_v2").rpartition("_")
     model = f"llama2_{size}"
     if name.startswith("eth_"):
-        cluster, model = "eth_b2_b4", f"gpt3_{name.removeprefix('eth_').removesuffix('_table_3')}"
+        cluster, model = "eth_b2_b4", f"gpt3_{name.removeprefix('eth_').partition('_table_3')[0]}"
     if name in PARTS:
         cluster, model = PARTS[name]
     plan = read(DeploymentPlan, "deployment", name)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from xsim.plan.schedule.one_f_one_b import OneFOneB
 from xsim.plan.schedule.zb_h1 import ZbH1
 from xsim.plan.search.contracts import Seat
 from xsim.plan.search.price import fits, price
+from xsim.plan.search.sync import holdings, in_one_host
 from xsim.plan.sketch import place
 
 LAYERS = 6
@@ -148,3 +151,22 @@ def test_gradients_are_summed_in_rings_of_the_narrowest_shards() -> None:
     bytes_each = 2 * (2 - 1) / 2 * parameters * ASKED.gradient_dtype_bytes / 2
     assert abs(found - bytes_each / 32e9 * 1e12) < 0.02 * found  # PCIe is slower than the NIC
     assert known.sync_ps(Sketch(pipelines[:1])) == 0
+
+
+def test_pipelines_that_sit_apart_share_a_host_as_a_whole_or_not_at_all() -> None:
+    def stages(*counts: int) -> tuple[SketchStage, ...]:
+        spans = (range(1, 4), range(4, LAYERS + 1)) if len(counts) == 2 else (range(1, LAYERS + 1),)
+        return tuple(SketchStage(span, (Copies("fast", 1, n),)) for span, n in zip(spans, counts, strict=True))
+
+    def shared(*pipelines: Pipeline, apart: bool) -> bool:
+        held = holdings(Sketch(pipelines), LAYERS)
+        return in_one_host([each for each in held if 1 in each.layers], 4, apart=apart)
+
+    alone, two = Pipeline(stages(4, 2), 4, 4), Pipeline(stages(2, 2), 2, 8)
+    small = Pipeline(stages(2), 2, 8)
+
+    assert shared(alone, apart=True)  # its first stage has a host of its own
+    assert (shared(two, two, apart=False), shared(two, two, apart=True)) == (True, False)
+    assert (shared(replace(two, count=2), apart=False), shared(replace(two, count=2), apart=True)) == (True, False)
+    assert shared(small, small, apart=True)  # both together are no more than a host
+    assert not shared(two, two, two, apart=False)

@@ -111,7 +111,7 @@ class Eth:
 
     def problem(self, scenario: Scenario, site: PlannerSite) -> EthProblem:
         """What is searched."""
-        known = tables(scenario, site, sequence_parallel=self.sequence_parallel)
+        known = tables(scenario, site, sequence_parallel=self.sequence_parallel, apart=True)
         search = Search(
             limit=self.stage_limit,
             budget=self.budget,

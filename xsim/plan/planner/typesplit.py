@@ -50,7 +50,7 @@ class Typesplit:
             at_most(self, name, MOST_TRIES)
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
-        known = tables(scenario, site, sequence_parallel=self.sequence_parallel)
+        known = tables(scenario, site, sequence_parallel=self.sequence_parallel, apart=True)
         search = Search(
             limit=self.stage_limit,
             budget=self.budget,

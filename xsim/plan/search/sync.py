@@ -19,7 +19,7 @@ from xsim.plan.kinds import Sketch, whole_layers
 from xsim.spec.model import ModelSpec
 from xsim.units import PS_PER_S
 
-__all__ = ["Holding", "blocks", "holdings", "longest_ps", "ring_ps", "ring_rate", "sums"]
+__all__ = ["Holding", "blocks", "holdings", "in_one_host", "longest_ps", "ring_ps", "ring_rate", "sums"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class Holding:
         copies: How many, over equal pipelines.
         place: (pipeline, stage), counted in the sketch.
         ranks: Of all of them, if the sketch says it.
+        pipelines: How many equal ones they are of; ``beside`` them are so many devices of the kind in all of these.
     """
 
     kind: str
@@ -39,16 +40,35 @@ class Holding:
     copies: int
     place: tuple[int, int]
     ranks: tuple[int, ...] = ()
+    pipelines: int = 1
+    beside: int = 0
 
 
 def holdings(sketch: Sketch, layers: int) -> list[Holding]:
     """All of a sketch, in its order."""
-    return [
-        Holding(copies.device, copies.tp, held, copies.count * pipeline.count, (p, s), tuple(chain(*copies.ranks)))
-        for p, pipeline in enumerate(sketch.pipelines)
-        for s, (stage, held) in enumerate(zip(pipeline.stages, whole_layers(pipeline, layers), strict=True))
-        for copies in stage.copies
-    ]
+    found = []
+    for p, pipeline in enumerate(sketch.pipelines):
+        beside = Counter[str]()
+        for copies in chain(*(stage.copies for stage in pipeline.stages)):
+            beside[copies.device] += copies.devices * pipeline.count
+        for s, (stage, held) in enumerate(zip(pipeline.stages, whole_layers(pipeline, layers), strict=True)):
+            for c in stage.copies:
+                ranks, count = tuple(chain(*c.ranks)), pipeline.count
+                found.append(Holding(c.device, c.tp, held, c.count * count, (p, s), ranks, count, beside[c.device]))
+    return found
+
+
+def in_one_host(members: Sequence[Holding], room: int, *, apart: bool) -> bool:
+    """Whether the devices of ``members``, all of one kind, may share a host that has ``room`` for so many.
+
+    Args:
+        apart: Stages of a pipeline sit near each other, so that several pipelines share a host only as a whole.
+    """
+    own = {each.place[0]: each for each in members}
+    several = len(own) > 1 or any(each.pipelines > 1 for each in own.values())
+    if apart and several and sum(each.beside for each in own.values()) > room:
+        return False
+    return sum(each.copies * each.tp for each in members) <= room
 
 
 def sums(

@@ -21,7 +21,7 @@ from xsim.plan.search.contracts import Again, Ints, Kind, Seat, Tables
 from xsim.plan.search.footprint import Footprint
 from xsim.plan.search.grids import powers_of_two
 from xsim.plan.search.sends import hand_overs_ps
-from xsim.plan.search.sync import Holding, holdings, longest_ps, ring_ps, sums
+from xsim.plan.search.sync import Holding, holdings, in_one_host, longest_ps, ring_ps, sums
 from xsim.plan.workload import Action, Compute
 from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts, rank_kinds
 from xsim.spec.deployment import DeviceGroup, Recompute, Stage
@@ -43,6 +43,7 @@ def tables(
     sequence_parallel: bool = False,
     lost: Collection[int] = (),
     largest_copy: int = LARGEST_COPY,
+    apart: bool = False,
 ) -> ModelTables:
     """Of ``scenario``, whose deployment is not looked at.
 
@@ -51,6 +52,8 @@ def tables(
             experts they have to.
         lost: Ranks that are not there.
         largest_copy: Most samples that a copy takes at once.
+        apart: Whether gradients are summed as where the stages of a pipeline share hosts, which is how ``place`` seats
+            plans; else as where equal stages of all pipelines share them.
     """
     names = rank_kinds(scenario.cluster)
     hosts = rank_hosts(scenario.cluster)
@@ -58,7 +61,8 @@ def tables(
     for rank, (name, host) in enumerate(zip(names, hosts, strict=True)):
         if rank not in lost:
             ranks.setdefault(name, {}).setdefault(host, []).append(rank)
-    return ModelTables(scenario, site, ranks, sequence_parallel or scenario.model.experts > 0, largest_copy)
+    cut = sequence_parallel or scenario.model.experts > 0
+    return ModelTables(scenario, site, ranks, cut, largest_copy, apart)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +81,7 @@ class ModelTables:
     ranks: Mapping[str, Mapping[int, Sequence[int]]]
     sequence_parallel: bool = False
     largest_copy: int = LARGEST_COPY
+    apart: bool = False
     _known: dict[Hashable, object] = field(default_factory=dict)
 
     @property
@@ -294,7 +299,8 @@ class ModelTables:
             used[each.kind] += each.copies * each.tp
             copies_of[each.kind] += each.copies
             widest[each.kind] = max(widest.get(each.kind, 1), each.tp)
-        within = len(used) == 1 and all(count <= max(map(len, self.ranks[k].values())) for k, count in used.items())
+        rooms = [max(map(len, self.ranks[kind].values())) for kind in used]
+        within = len(used) == 1 and in_one_host(members, rooms[0], apart=self.apart)
         if all(each.ranks for each in members):
             within = len({self.host(rank) for each in members for rank in each.ranks}) == 1
         together = {kind: max(1, copies // len(self.ranks[kind])) for kind, copies in copies_of.items()}
