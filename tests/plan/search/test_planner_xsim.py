@@ -117,7 +117,7 @@ def test_each_name_is_of_its_own_plan(proof: int) -> None:
 
     whole = [plan for plan in judge.seen if not plan.zero]
     least_ps = min(plan.predicted_ps or 0 for plan in whole)
-    assert {plan.name for plan in judge.seen if plan.zero} <= {"xsim, with states shared out"}
+    assert {plan.name for plan in judge.seen if plan.zero} <= {"cephalo"}
     by_price = sorted(whole, key=lambda plan: plan.predicted_ps or 0)
     assert len({plan.name for plan in by_price}) >= 2
     if proof:

@@ -10,9 +10,8 @@ from xsim.errors import NoPlanError, TooLongError
 from xsim.plan.contracts import Planner, PlannerSite
 from xsim.plan.forms import unplaced
 from xsim.plan.kinds import Sketch
-from xsim.plan.search.contracts import NEVER_PS
 from xsim.plan.search.hunt import Hunt
-from xsim.plan.search.price import Priced, fits
+from xsim.plan.search.price import fits
 from xsim.plan.sketch import sketch_of
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
@@ -31,12 +30,12 @@ class Rivals:
 
     Attributes:
         placed: Of each plan the ranks on which others have it.
-        sharded: Those that share out states, which tables cannot price, as their makers do.
-        cut: Those with groups over contexts or experts, which no sketch can say.
+        sharded: Those that share out states, which tables cannot price, as their makers do: what they use, and they.
+        cut: Those with groups over contexts or experts.
     """
 
     placed: Mapping[Sketch, Sequence[Sketch]] = field(default_factory=dict)
-    sharded: Mapping[Sketch, Priced] = field(default_factory=dict)
+    sharded: Sequence[tuple[Sketch, DeploymentPlan]] = ()
     cut: Sequence[DeploymentPlan] = ()
 
 
@@ -76,7 +75,7 @@ def rivals(asked: Sequence[Planner], scenario: Scenario, site: PlannerSite, hunt
     Raises:
         SpecError: One does not serve what is asked.
     """
-    placed, sharded, cut = dict[Sketch, list[Sketch]](), dict[Sketch, Priced](), list[DeploymentPlan]()
+    placed, sharded, cut = dict[Sketch, list[Sketch]](), list[tuple[Sketch, DeploymentPlan]](), list[DeploymentPlan]()
     for plan in _plans(asked, scenario, site, hunt.spend):
         if any(stage.ep > 1 or stage.groups[0].cp > 1 for replica in plan.replicas for stage in replica.stages):
             cut.append(plan)
@@ -85,11 +84,11 @@ def rivals(asked: Sequence[Planner], scenario: Scenario, site: PlannerSite, hunt
         own = replace(sketch, name="", predicted_ps=None)
         bare = unplaced(own)
         if sketch.zero:
-            sharded[bare] = Priced(sketch.predicted_ps or NEVER_PS, (), 0, 0)
-        elif fits(bare, hunt.tables):
-            hunt.price(bare)
-        else:
+            sharded.append((bare, plan))
             continue
+        if not fits(bare, hunt.tables):
+            continue
+        hunt.price(bare)
         placed.setdefault(bare, []).append(own)
     return Rivals(placed, sharded, cut)
 

@@ -11,8 +11,10 @@ from xsim.errors import NoSeatError, SpecError
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.kinds import Sketch
 from xsim.plan.memory import shortfall
+from xsim.plan.search.contracts import NEVER_PS
 from xsim.plan.search.course import course_ps
 from xsim.plan.search.others import Rivals
+from xsim.plan.search.price import Priced
 from xsim.plan.search.refinement import Refinement
 from xsim.plan.search.relaxed import bound_ps
 from xsim.plan.search.survivors import place_without, seatings
@@ -76,18 +78,32 @@ class Trials:
             found = own.taking(self.site.simulate(plan).training_time_ps).of(self.objective)
             if best is None or found < best[0]:
                 best = (found, plan)
-        for plan in self.rivals.cut if self.objective == "time" else ():
+        for plan, own in self._whole():
             left -= plan.passes
             if left < 0:
                 break
-            found = float(self.site.simulate(plan).training_time_ps)
+            found = own.taking(self.site.simulate(plan).training_time_ps).of(self.objective)
             if best is None or found < best[0]:
                 best = (found, replace(plan, name=f"xsim, {plan.name}"))
         return self._found(best and best[1])
 
+    def _whole(self) -> Iterator[tuple[DeploymentPlan, Worth]]:
+        """Plans of others that are simulated as they are: cut over contexts or experts, or with states shared out.
+
+        Of the latter those whose makers think that they come near the best. What the former cost is not known.
+        """
+        tables, prices = self.refined.hunt.tables, self.refined.hunt.found.values()
+        least_ps = min((own.iteration_ps for own in prices), default=NEVER_PS)
+        for sketch, plan in self.rivals.sharded:
+            own = worth(sketch, Priced(plan.predicted_ps or least_ps, (), 0, 0), tables)
+            if own.time_ps <= NEAR * least_ps:
+                yield plan, own
+        for plan in self.rivals.cut if self.objective == "time" else ():
+            yield plan, Worth(0, 0.0, 0.0)
+
     def _chosen(self, each: Each, top: int) -> list[Timed]:
         """What is simulated: of each plan the seatings that are nearly its best."""
-        surely, name = self._surely(each), self._naming()
+        surely, name = self._surely(), self._naming()
         first = self._placed(sorted((e for e in each if e[0] in surely), key=lambda e: e[0] != self.kept), name)
         ranked = self._placed(self._ranked([entry for entry in each if entry[0] not in surely]), name)
         seated = [(own, self._seated(plans)) for plans, own in islice(ranked, SEATED * top)]
@@ -110,7 +126,7 @@ class Trials:
         Raises:
             SpecError: There are not so many.
         """
-        placed = list(self._placed((entry for entry in self._by_price() if not entry[0].zero), self._naming()))
+        placed = list(self._placed((entry for entry in self._by_price()), self._naming()))
         best = front([own for _, own in placed])
         if point >= len(best):
             problem = f"the Pareto set has {len(best)} plans"
@@ -128,20 +144,15 @@ class Trials:
 
     def _by_price(self) -> Each:
         hunt = self.refined.hunt
-        each = [
-            (sketch, worth(sketch, own, hunt.tables)) for sketch, own in {**hunt.found, **self.rivals.sharded}.items()
-        ]
+        each = [(sketch, worth(sketch, own, hunt.tables)) for sketch, own in hunt.found.items()]
         return sorted(each, key=lambda entry: (entry[1].of(self.objective), entry[0] != self.kept, repr(entry[0])))
 
-    def _surely(self, each: Each) -> list[Sketch]:
-        """What is simulated whatever others take: what is to be kept, what others found, of sharded states if near.
+    def _surely(self) -> list[Sketch]:
+        """What is simulated whatever others take: what is to be kept, and what others found.
 
         So no plan of others crowds out another, nor one that is found here.
         """
-        others = [sketch for sketch in self.rivals.placed if not sketch.zero]
-        least = min((own.time_ps for sketch, own in each if not sketch.zero), default=0)
-        near = [sketch for sketch, own in each if sketch.zero and own.time_ps <= NEAR * least]
-        return [*([self.kept] if self.kept else []), *others, *near]
+        return [*([self.kept] if self.kept else []), *self.rivals.placed]
 
     def _ranked(self, each: Each) -> Each:
         """The best by price, and then by what they take action by action; of those with equal pipelines the first."""
@@ -164,9 +175,8 @@ class Trials:
             if sketch == self.kept and given is not None:
                 seated = [replace(given, predicted_ps=own.time_ps)]
             else:
-                told = "xsim, with states shared out" if sketch.zero else name(own.time_ps)
                 bare, *others = (
-                    replace(same, name=told, source="xsim", predicted_ps=own.time_ps)
+                    replace(same, name=name(own.time_ps), source="xsim", predicted_ps=own.time_ps)
                     for same in (sketch, *self.rivals.placed.get(sketch, ()))
                 )
                 seated = list(seatings(bare, self.scenario, self.lost, others))
