@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage
 from xsim.plan.search.columns import Columns
-from xsim.plan.search.contracts import Seat, Tables
+from xsim.plan.search.contracts import NEVER_PS, Seat, Tables
 from xsim.plan.search.price import pass_ps, price
 
 __all__ = ["best_plan", "every_pipeline"]
@@ -22,25 +22,73 @@ class Tried:
     micro_batch: int
     fill_ps: int
     straggler_ps: int
-    devices: Mapping[str, int]
+    needs: tuple[int, ...]
+
+    def samples(self, deadline_ps: int) -> int:
+        return self.micro_batch * self.turns(deadline_ps)
 
     def turns(self, deadline_ps: int) -> int:
         return 0 if deadline_ps < self.fill_ps else 1 + (deadline_ps - self.fill_ps) // self.straggler_ps
 
 
-def best_plan(tables: Tables, *, stages: int, width: int, micro_batch: int) -> tuple[int | None, int]:
-    """(the shortest iteration of all plans, how many sets of pipelines there are)."""
+def best_plan(tables: Tables, *, stages: int, width: int, micro_batch: int) -> int | None:
+    """The shortest iteration of all plans.
+
+    Left out are only sets of pipelines that cannot do the batch sooner than the best known by then, whatever is added
+    to them, and though gradients and weights took no time.
+    """
     each = list(every_pipeline(tables, stages=stages, width=width, micro_batch=micro_batch))
-    best: int | None = None
-    count = 0
-    for chosen in _sets(each, {kind.name: kind.count for kind in tables.kinds}, 0):
-        count += 1
-        dealt = _soonest(chosen, tables.batch, best)
-        if dealt is not None:
-            pipelines = tuple(Pipeline(own.stages, own.micro_batch, n) for own, n in zip(chosen, dealt, strict=True))
-            found = price(Sketch(pipelines), tables).iteration_ps
-            best = found if best is None else min(best, found)
-    return best, count
+    if not each:
+        return None
+    search = _Search(tables, min(_time_ps([own], tables, None) for own in each), each)
+    search.extend([], list(range(len(each))), tuple(kind.count for kind in tables.kinds))
+    return search.best_ps
+
+
+class _Search:
+    """All sets of pipelines that may be better than the best known.
+
+    Attributes:
+        done: What each pipeline does before that.
+        most: What pipelines of given devices do at most before that, whole sets of them.
+    """
+
+    def __init__(self, tables: Tables, best_ps: int, each: list[Tried]) -> None:
+        self.tables, self.each = tables, each
+        self._better(best_ps)
+
+    def extend(self, chosen: list[int], among: list[int], left: tuple[int, ...]) -> None:
+        """Price all sets that have ``chosen`` and others ``among`` some, of the devices ``left``.
+
+        Who cannot be added in time now cannot later either, beside more of the others.
+        """
+        among = [number for number in among if self._in_time([*chosen, number], _less(left, self.each[number]))]
+        for at, number in enumerate(among):
+            own, rest = [*chosen, number], _less(left, self.each[number])
+            if not self._in_time(own, rest):
+                continue  # there has been a better plan since
+            found_ps = _time_ps([self.each[i] for i in own], self.tables, self.best_ps)
+            if found_ps < self.best_ps:
+                self._better(found_ps)
+            self.extend(own, among[at:], rest)
+
+    def _in_time(self, chosen: list[int], rest: tuple[int, ...]) -> bool:
+        if min(rest) < 0 or not all(self.done[number] for number in chosen):
+            return False
+        return sum(self.done[number] for number in chosen) + self.most[rest] >= self.tables.batch
+
+    def _better(self, best_ps: int) -> None:
+        self.best_ps = best_ps
+        self.done = [own.samples(best_ps - 1) for own in self.each]
+        alone: dict[tuple[int, ...], int] = {}
+        for own, samples in zip(self.each, self.done, strict=True):
+            alone[own.needs] = max(alone.get(own.needs, 0), samples)
+        self.most = dict.fromkeys(product(*(range(kind.count + 1) for kind in self.tables.kinds)), 0)
+        for left in self.most:  # in the order of their counts: what is left of them has been there before
+            for needs, samples in alone.items():
+                rest = tuple(a - b for a, b in zip(left, needs, strict=True))
+                if min(rest) >= 0:
+                    self.most[left] = max(self.most[left], samples + self.most[rest])
 
 
 def every_pipeline(tables: Tables, *, stages: int, width: int, micro_batch: int) -> Iterator[Tried]:
@@ -104,19 +152,22 @@ def _tried(
         passes.append(pass_ps(tables, seat, layers, again))
         own = range(edges[s] + 1, edges[s + 1] + 1)
         stages.append(SketchStage(own, (Copies(seat.kind, seat.tp, seat.width),), again))
-    devices = {kind.name: sum(s.tp * s.width for s in seats if s.kind == kind.name) for kind in tables.kinds}
+    needs = tuple(sum(s.tp * s.width for s in seats if s.kind == kind.name) for kind in tables.kinds)
     straggler = max(own + sent for own, sent in zip(passes, sends, strict=True))
-    return Tried(tuple(stages), samples, sum(passes) + sum(sends), straggler, devices)
+    return Tried(tuple(stages), samples, sum(passes) + sum(sends), straggler, needs)
 
 
-def _sets(each: list[Tried], left: Mapping[str, int], start: int) -> Iterator[list[Tried]]:
-    for number in range(start, len(each)):
-        own = each[number]
-        if all(own.devices[kind] <= count for kind, count in left.items()):
-            yield [own]
-            rest = {kind: count - own.devices[kind] for kind, count in left.items()}
-            for others in _sets(each, rest, number):
-                yield [own, *others]
+def _less(left: tuple[int, ...], own: Tried) -> tuple[int, ...]:
+    return tuple(a - b for a, b in zip(left, own.needs, strict=True))
+
+
+def _time_ps(chosen: list[Tried], tables: Tables, best_ps: int | None) -> int:
+    """An iteration with the local batches that end soonest; later than all if that cannot beat ``best_ps``."""
+    dealt = _soonest(chosen, tables.batch, best_ps)
+    if dealt is None:
+        return NEVER_PS
+    pipelines = tuple(Pipeline(own.stages, own.micro_batch, n) for own, n in zip(chosen, dealt, strict=True))
+    return price(Sketch(pipelines), tables).iteration_ps
 
 
 def _soonest(chosen: list[Tried], batch: int, best: int | None) -> list[int] | None:
