@@ -16,6 +16,7 @@ from xsim.plan.search.contracts import Seat
 from xsim.plan.search.price import fits, price
 from xsim.plan.search.sync import holdings, in_one_host
 from xsim.plan.sketch import place
+from xsim.spec.cluster import LinkSpec
 
 LAYERS = 6
 ASKED = question(("fast", 4), ("slow", 4), layers=LAYERS)
@@ -170,3 +171,24 @@ def test_pipelines_that_sit_apart_share_a_host_as_a_whole_or_not_at_all() -> Non
     assert (shared(replace(two, count=2), apart=False), shared(replace(two, count=2), apart=True)) == (True, False)
     assert shared(small, small, apart=True)  # both together are no more than a host
     assert not shared(two, two, two, apart=False)
+
+
+def test_a_ring_is_as_slow_as_its_hops_inside_hosts() -> None:
+    """A pair of a full mesh of eight has a seventh of a port: 10 GB/s, where the network has 32."""
+    thin = LinkSpec(bandwidth_bytes_per_s=70e9, latency_ps=0)
+    asked = question(("fast", 8), ("slow", 8), layers=LAYERS)
+    hosts = tuple(
+        replace(host, scale_up="full_mesh", devices=tuple(replace(s, scale_up=thin) for s in host.devices))
+        for host in asked.cluster.hosts
+    )
+    asked = replace(asked, cluster=replace(asked.cluster, hosts=hosts))
+
+    def sync_s(copies: int, tp: int) -> float:
+        stage = (range(1, LAYERS + 1),)
+        both = (Pipeline((SketchStage(*stage, (Copies(kind, tp, copies),)),), copies, 4) for kind in ("fast", "slow"))
+        return tables_of(asked).sync_ps(Sketch(tuple(both))) / 1e12
+
+    size = asked.model.parameters * asked.gradient_dtype_bytes
+
+    assert abs(sync_s(2, 1) - 2 * 3 / 4 * size / 10e9) < 0.01 * sync_s(2, 1)
+    assert abs(sync_s(1, 8) - 2 * 1 / 2 * size / 8 / 32e9) < 0.05 * sync_s(1, 8)

@@ -19,7 +19,7 @@ from xsim.plan.kinds import Sketch, whole_layers
 from xsim.spec.model import ModelSpec
 from xsim.units import PS_PER_S
 
-__all__ = ["Holding", "blocks", "holdings", "in_one_host", "longest_ps", "ring_ps", "ring_rate", "sums"]
+__all__ = ["Holding", "blocks", "holdings", "hops_inside", "in_one_host", "longest_ps", "ring_ps", "ring_rate", "sums"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,12 @@ def in_one_host(members: Sequence[Holding], room: int, *, apart: bool) -> bool:
     if apart and several and sum(each.beside for each in own.values()) > room:
         return False
     return sum(each.copies * each.tp for each in members) <= room
+
+
+def hops_inside(members: Sequence[Holding], room: int, *, apart: bool) -> bool:
+    """Whether a ring over ``members``, all of one kind, goes from copy to copy inside a host of ``room`` devices."""
+    copies = [each.copies // each.pipelines if apart else each.copies for each in members]
+    return (max(copies) if apart else sum(copies)) > 1 and 2 * max(each.tp for each in members) <= room
 
 
 def sums(

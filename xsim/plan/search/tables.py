@@ -21,7 +21,7 @@ from xsim.plan.search.contracts import Again, Ints, Kind, Seat, Tables
 from xsim.plan.search.footprint import Footprint
 from xsim.plan.search.grids import powers_of_two
 from xsim.plan.search.sends import hand_overs_ps
-from xsim.plan.search.sync import Holding, holdings, in_one_host, longest_ps, ring_ps, sums
+from xsim.plan.search.sync import Holding, holdings, hops_inside, in_one_host, longest_ps, ring_ps, sums
 from xsim.plan.workload import Action, Compute
 from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts, rank_kinds
 from xsim.spec.deployment import DeviceGroup, Recompute, Stage
@@ -299,12 +299,15 @@ class ModelTables:
             used[each.kind] += each.copies * each.tp
             copies_of[each.kind] += each.copies
             widest[each.kind] = max(widest.get(each.kind, 1), each.tp)
-        rooms = [max(map(len, self.ranks[kind].values())) for kind in used]
-        within = len(used) == 1 and in_one_host(members, rooms[0], apart=self.apart)
+        rooms = {kind: max(map(len, self.ranks[kind].values())) for kind in used}
+        within = len(used) == 1 and in_one_host(members, max(rooms.values()), apart=self.apart)
         if all(each.ranks for each in members):
             within = len({self.host(rank) for each in members for rank in each.ranks}) == 1
         together = {kind: max(1, copies // len(self.ranks[kind])) for kind, copies in copies_of.items()}
-        ports = (self._port(kind, within, together[kind], busy[kind], widest[kind]) for kind in used)
+        ports = [self._port(kind, within, together[kind], busy[kind], widest[kind]) for kind in used]
+        for kind, room in rooms.items():
+            if hops_inside([each for each in members if each.kind == kind], room, apart=self.apart):
+                ports.append((self._port(kind, True, 1, busy[kind], widest[kind])[0], 0))
         rates, latencies = zip(*ports, strict=True)
         size = parameters * self.scenario.gradient_dtype_bytes
         copies, narrowest = sum(each.copies for each in members), min(each.tp for each in members)
