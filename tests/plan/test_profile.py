@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -226,8 +227,9 @@ MODELS = ("gpt3_13b", "llama3_8b", "mixtral_8x7b")
 def operators_of(name: str) -> set[str]:
     """Names of all operators of a model of the library, however it is trained."""
     spec, found = replace(load(ModelSpec, name), dropout=True), set[str]()
-    for attention, cp, optimizer in (("flash", 2, "adam"), ("unfused", 1, "sgd")):
-        asked = replace(scenario(), model=spec, attention=attention, optimizer=optimizer)  # type: ignore[arg-type]
+    for precision, attention, cp, optimizer in (("bf16", "flash", 2, "adam"), ("fp8", "unfused", 1, "sgd")):
+        settings: dict[str, Any] = {"precision": precision, "attention": attention, "optimizer": optimizer}
+        asked = replace(scenario(), model=spec, **settings)
         for layer in (0, 1, spec.layers + 1):
             parts = layer_operators(asked, layer, samples=1, tp=1, index=0, sequence_parallel=False, cp=cp)
             found |= {part.name for part in parts if isinstance(part, ShardedOperator)}

@@ -71,7 +71,8 @@ class Load:
         zero: What data-parallel ranks share out.
         kept: With ``zero``, per rank the part of its parameters whose states it keeps.
         bucket: Parameters of its largest gradient bucket, over ``tp``.
-        needed: Shared parameters of the stretch of layers that has most, over ``tp``.
+        needed: Shared parameters of the stretch of layers that has most, over ``tp``; of two where the next is gathered
+            meanwhile.
         cp: Context ranks, of which this is one.
         ep, position: How many share out the experts, and which of them this is.
         neighbours: How many sides another stage is on, 0 to 2.

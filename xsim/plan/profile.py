@@ -43,6 +43,7 @@ KNOWN = frozenset(  # all that a row may be the time of
         *("attention_norm", "qkv", "rotary", "core", "scores", "softmax", "attention_dropout", "context", "merge"),
         *("out", "attention_residual", "mlp_norm", "up", "activation", "down", "mlp_residual"),
         *("router", "top", "permute", "expert_up", "expert_activation", "expert_down", "unpermute"),
+        *("qkv_cast", "out_cast", "up_cast", "down_cast", "expert_up_cast", "expert_down_cast"),
         *("cast_gradients", "gradient_norm", "clip", "adam", "sgd", "cast_weights"),
     )
 )

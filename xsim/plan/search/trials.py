@@ -126,7 +126,7 @@ class Trials:
         Raises:
             SpecError: There are not so many.
         """
-        placed = list(self._placed((entry for entry in self._by_price()), self._naming()))
+        placed = list(self._placed(self._by_price(), self._naming()))
         best = front([own for _, own in placed])
         if point >= len(best):
             problem = f"the Pareto set has {len(best)} plans"
