@@ -20,9 +20,11 @@ from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage
 from xsim.plan.memory import deployment_memory
 from xsim.plan.operator import Exchange, ShardedOperator
 from xsim.plan.operators import layer_operators
+from xsim.plan.recompute import kept_tensors, recomputed
 from xsim.plan.schedule.one_f_one_b import OneFOneB
 from xsim.plan.sketch import place
 from xsim.spec.cluster import ClusterSpec
+from xsim.spec.deployment import Recompute
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario, check_deployment
 
@@ -128,7 +130,26 @@ def test_tables_of_planners_know_the_memory_of_it() -> None:
         assert found == max(need.total_bytes for rank, need in needs.items() if rank // 2 == number)
 
 
-@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+@pytest.mark.parametrize(("name", "cast"), [("activation", "down"), ("mlp_norm", "up"), ("attention_norm", "qkv")])
+def test_what_is_kept_as_it_is_cast_is_cast_again(name: str, cast: str) -> None:
+    def kept(precision: str) -> tuple[frozenset[str], int]:
+        parts = layer_operators(asked(DENSE, precision), 1, samples=2, tp=1, index=0, sequence_parallel=False)
+        again = recomputed((Recompute(operator=name, layers=range(1, 2)),), 1, parts)
+        every, left = (sum(t.size_bytes for t in kept_tensors(parts, own)) for own in (frozenset[str](), again))
+        return again, every - left
+
+    (wide, wide_saved), (narrow, narrow_saved) = kept("bf16"), kept("fp8")
+
+    assert (set(wide), set(narrow)) == ({name}, {name, f"{cast}_cast"})
+    assert 0 < 2 * narrow_saved == wide_saved
+
+
+def test_attention_alone_is_computed_again_as_in_bf16() -> None:
+    parts = layer_operators(asked(DENSE, "fp8"), 1, samples=2, tp=1, index=0, sequence_parallel=False)
+    assert recomputed((Recompute(operator="selective", layers=range(1, 2)),), 1, parts) == {"core"}
+
+
+@pytest.mark.parametrize("recompute", ["none", "activation", "selective", "full"])
 def test_a_run_is_faster_than_in_bf16_and_accounted_for(recompute: str) -> None:
     spec = load(ModelSpec, "llama2_7b")
     hosts = cluster(4, 4, devices=(FAST, FAST))

@@ -17,6 +17,7 @@ from xsim.errors import SpecError
 from xsim.plan.attention import CORE
 from xsim.plan.operator import Exchange, ShardedOperator, Tensor
 from xsim.plan.operators import layer_operators
+from xsim.plan.shard import CAST
 from xsim.spec.deployment import DeploymentPlan, Recompute
 from xsim.spec.scenario import Scenario
 
@@ -53,14 +54,20 @@ class Run:
 
 
 def recomputed(entries: Iterable[Recompute], layer: int, parts: Sequence[Part]) -> frozenset[str]:
-    """Names of the operators of ``layer``, whose ``parts`` are given, that ``entries`` say to compute again."""
+    """Names of the operators of ``layer``, whose ``parts`` are given, that ``entries`` say to compute again.
+
+    In fp8 what a norm or an activation has made is kept as it is cast: the cast goes with its maker. What products and
+    attention make stays.
+    """
     asked = {entry.operator for entry in entries if layer in entry.layers}
-    names = [part.name for part in parts if isinstance(part, ShardedOperator)] if asked else []
+    own = {part.name: part for part in parts if isinstance(part, ShardedOperator)} if asked else {}
     if FULL in asked:
-        return frozenset(names)
+        return frozenset(own)
     if SELECTIVE in asked:
         asked.update(CORE)
-    return frozenset(name for name in names if name in asked)
+    light = {name for name in asked if name in own and own[name].bound in {"memory", "norm"}}
+    casts = {name for name, part in own.items() if name.endswith(CAST) and part.reads[0].maker in light}
+    return frozenset(name for name in own if name in asked or name in casts)
 
 
 def recomputable(scenario: Scenario) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import DTYPE_BYTES
 from xsim.spec.shares import share_cuts
 
-__all__ = ["MASK_BYTES", "Routing", "Shard"]
+__all__ = ["CAST", "MASK_BYTES", "Routing", "Shard"]
 
+CAST = "_cast"  # how the operator is named that casts the input of a product
 NARROW_BYTES = 1  # of one element in fp8
 MASK_BYTES = 1  # of one element of a dropout mask (https://arxiv.org/abs/2205.05198 section 4.1)
 
@@ -149,7 +150,7 @@ class Shard:
         return (
             ShardedOperator(
                 kind=kind,
-                name=f"{name}_cast",
+                name=name + CAST,
                 bound="memory",
                 dtype=self.dtype,
                 forward=None if fused else Work(0, tokens * inner * each),
@@ -191,7 +192,7 @@ class Shard:
         flops, weights = 2 * rows * inner * outer, count * inner * outer
         read, made = rows * inner, rows * outer
         added = 2 * weights * (self.gradient_bytes or self.dtype_bytes)
-        tensor = Tensor(f"{name}_cast", kept * NARROW_BYTES) if narrow else self.tensor(reads, kept)
+        tensor = Tensor(name + CAST, kept * NARROW_BYTES) if narrow else self.tensor(reads, kept)
         return ShardedOperator(
             kind=kind,
             name=name,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from tests.plan.search.small import PlanningSite, question
 from xsim.fabric.topology.one_switch import OneSwitch
 from xsim.plan.contracts import Estimate
+from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage
 from xsim.plan.planner.xsim import Xsim
 from xsim.plan.search import trials
+from xsim.plan.sketch import place
 from xsim.spec.deployment import DeploymentPlan
 
 ASKED = question(("fast", 2), ("slow", 2), layers=4, batch=16)
@@ -51,3 +53,17 @@ def test_one_that_its_maker_thinks_is_far_from_the_best_is_not(monkeypatch: pyte
 
     assert site.seen
     assert not any(plan.zero for plan in site.seen)
+
+
+def test_the_plan_to_beat_is_simulated_however_long_the_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Sketch((Pipeline((SketchStage(range(1, 5), (Copies("slow", 1),)),), 1, 16),), name="mine")
+    given = replace(ASKED, deployment=place(slow, ASKED))
+    sites = [judge(), judge()]
+    Xsim(others=(), warm_start=True).plan(given, sites[0])
+    shortest = min(plan.passes for plan in sites[0].seen if plan.name != "mine")
+    monkeypatch.setattr(trials, "PASSES", sites[0].seen[0].passes + shortest)
+
+    Xsim(others=(), warm_start=True).plan(given, sites[1])
+
+    assert sites[0].seen[0].name == sites[1].seen[0].name == "mine"
+    assert 2 <= len(sites[1].seen) < len(sites[0].seen)

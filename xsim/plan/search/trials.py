@@ -69,9 +69,9 @@ class Trials:
         """
         best: tuple[float, DeploymentPlan] | None = None
         every = self._chosen(self._by_price(), top)
-        chosen = _affordable(every)
+        chosen = _affordable(every, first=self.kept is not None)
         left = PASSES - sum(plan.passes for _, plan, _ in chosen)
-        if len(every) > len(chosen) == 1:
+        if len(every) > len(chosen) == 1:  # nothing to compare it with, and it would take minutes
             return chosen[0][1]
         for number, (_, plan, own) in enumerate(chosen):
             self.site.progress(number, len(chosen), "plans simulated")
@@ -79,9 +79,9 @@ class Trials:
             if best is None or found < best[0]:
                 best = (found, plan)
         for plan, own in self._whole():
+            if plan.passes > left:
+                continue
             left -= plan.passes
-            if left < 0:
-                break
             found = own.taking(self.site.simulate(plan).training_time_ps).of(self.objective)
             if best is None or found < best[0]:
                 best = (found, replace(plan, name=f"xsim, {plan.name}"))
@@ -207,10 +207,14 @@ class Trials:
         return name
 
 
-def _affordable(chosen: list[Timed]) -> list[Timed]:
-    """All, or as many as can be simulated of those that are fastest action by action, but one at least."""
+def _affordable(chosen: list[Timed], *, first: bool) -> list[Timed]:
+    """All, or as many as can be simulated of those that are fastest action by action, but one at least.
+
+    Args:
+        first: The first counts before all others: it is the plan to beat.
+    """
     left, found = PASSES, set[int]()
-    for number in sorted(range(len(chosen)), key=lambda number: chosen[number][0]):
+    for number in sorted(range(len(chosen)), key=lambda number: (number > 0 or not first, chosen[number][0])):
         left -= chosen[number][1].passes
         if left < 0 and found:
             break
