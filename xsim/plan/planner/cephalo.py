@@ -60,7 +60,7 @@ class Cephalo:
             if not lacks_bytes:
                 return deployment
             shortage.note(rank_devices(scenario.cluster)[rank].name, lacks_bytes)
-        raise nothing_fits("cephalo", scenario.batch, rank_devices(scenario.cluster), shortage)
+        raise nothing_fits("cephalo", scenario, rank_devices(scenario.cluster), shortage)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
