@@ -44,6 +44,7 @@ _STAGE = (
 )
 _REPLICA = ("type", "tp", "cp", "count", "samples", "ranks", "state_shares")
 LONGEST_LIST = 20  # names in a message
+MOST_ZERO = 3
 
 
 def read_plan(text: str, target: Target, path: str) -> Imported:
@@ -82,6 +83,8 @@ def read_plan(text: str, target: Target, path: str) -> Imported:
 def _sharing(plan: Node, path: str) -> tuple[int, bool, int | None]:
     """What is shared out, whether it is gathered beside the passes, and in buckets of how many bytes at most."""
     zero = whole(plan.get("zero", 0), f"{path}.zero", 0)
+    if zero > MOST_ZERO:
+        raise SpecError(f"{path}.zero", zero, "there is no such stage of ZeRO", "choose 0, 1, 2 or 3")
     bucket = plan.get("bucket_bytes")
     beside = truth(plan.get("gather_overlap", False), f"{path}.gather_overlap")
     return zero, beside, None if bucket is None else whole(bucket, f"{path}.bucket_bytes")
@@ -174,7 +177,10 @@ def _pipeline(
     micro_batch = _micro_batch(entry, plan, stages, target, path, notes)
     count = whole(entry.get("count", 1), f"{path}.count")
     batches = entry.get("micro_batches", entry.get("n_microbatches"))
-    return {**entry, "micro_batches": batches}, Pipeline(stages, micro_batch, 1, count)
+    try:
+        return {**entry, "micro_batches": batches}, Pipeline(stages, micro_batch, 1, count)
+    except SpecError as error:
+        raise error.under(path) from None
 
 
 def _micro_batch(
