@@ -110,6 +110,8 @@ def test_a_changed_file_is_read_or_refused(reader: str, changes: list[tuple[int,
             "f.pipelines[0].stages[1].layers = [4, 8]: the stage before it",
         ),
         ("json", '"dp": 2', '"pd": 2', "f.pipelines[0].stages[0].pd = 2: there is no such key; it has layers, "),
+        ("json", '"mbs": 4', '"mbs": 3', "f.pipelines[0].stages[0].copies = 2: 2 copies cannot take equal parts of a "),
+        ("json", '"gbs": 60', '"gbs": 60, "zero": 4', "f.zero = 4: there is no such stage of ZeRO; choose 0, 1, "),
         (
             "json",
             "[8, 9, 10, 11]",

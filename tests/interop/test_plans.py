@@ -11,6 +11,7 @@ from hypothesis import given
 
 from tests.interop.foreign import ACESO, AMP, HEXISCALE, JSON, LOG, MEGATRON, METIS, SAILOR, target
 from tests.plan.test_sketch import drawn
+from tests.planning import site_of
 from xsim.errors import SpecError
 from xsim.interop.plans.aceso import aceso_plan
 from xsim.interop.plans.amp import amp_plan
@@ -22,7 +23,8 @@ from xsim.interop.plans.metis import metis_plan
 from xsim.interop.plans.sailor import sailor_plan
 from xsim.interop.plans.target import Imported, Target
 from xsim.plan.forms import merged
-from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage, place
+from xsim.plan.planner.cephalo import Cephalo
+from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage, place, sketch_of
 from xsim.spec.scenario import Scenario
 
 
@@ -212,6 +214,19 @@ def test_what_is_written_as_json_comes_back(case: tuple[Sketch, Scenario]) -> No
     with suppress(SpecError):  # no host has room for it, which check says of both
         place(short, scenario)
         assert read_plan(plan_json(short, scenario), Target(scenario), "plan").sketch == short
+
+
+def test_what_cephalo_shares_out_comes_back_whole() -> None:
+    """With its buckets and its gathers beside the passes: without them it would be slower, and need not fit."""
+    scenario = replace(target().scenario, batch=24)
+    plan = Cephalo().plan(scenario, site_of(scenario))
+    sketch = sketch_of(plan, scenario)
+
+    read = read_plan(plan_json(sketch, scenario), Target(scenario), "plan").sketch
+    assert read == sketch
+    assert place(read, scenario) == plan
+    with pytest.raises(SpecError, match=r"^plan.gather_overlap = 'yes': it is neither; write true or false"):
+        read_plan(plan_json(sketch, scenario).replace(": true", ': "yes"'), Target(scenario), "plan")
 
 
 def test_shares_of_states_are_written_too() -> None:

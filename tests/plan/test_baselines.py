@@ -11,6 +11,7 @@ from tests.plan.toy import cluster, device, model
 from tests.planning import scenarios, site_of
 from xsim.errors import NoPlanError, SpecError
 from xsim.families import build
+from xsim.plan.memory import deployment_memory
 from xsim.plan.planner.amp import Amp
 from xsim.plan.planner.cephalo import Cephalo
 from xsim.plan.planner.hexiscale import Hexiscale
@@ -19,10 +20,11 @@ from xsim.plan.planner.metis import Metis
 from xsim.plan.planner.sailor import Sailor
 from xsim.plan.planner.uniform import Uniform
 from xsim.plan.planner.xsim import Xsim
+from xsim.plan.schedule.one_f_one_b import OneFOneB
 from xsim.plan.search.price import price
 from xsim.plan.search.tables import tables
 from xsim.plan.sketch import sketch_of
-from xsim.spec.cluster import DeviceSpec
+from xsim.spec.cluster import DeviceSpec, rank_devices
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
@@ -199,6 +201,21 @@ def test_cephalo_cuts_the_batch_where_told_or_where_memory_is_short() -> None:
     assert found(Cephalo(), little).replicas[0].micro_batches > 1
     with pytest.raises(SpecError, match=r"planner.steps = 3: it does not divide the batch of 32"):
         found(Cephalo(steps=3))
+
+
+def test_cephalo_deals_states_out_by_what_all_else_leaves() -> None:
+    """So that memory is used to the last: no rank is fuller than another of what its samples, the buckets that are
+    whole at a time and the framework leave, with the gaps between tensors."""
+    tight = replace(UNLIKE, framework_bytes=10**9, fragmentation=0.2)
+    plan = found(Cephalo(), tight)
+
+    devices = rank_devices(tight.cluster)
+    full = []
+    for rank, need in deployment_memory(tight, plan, OneFOneB().order).needs:
+        states = need.weight_bytes + need.gradient_bytes + need.optimizer_bytes
+        others = need.activation_bytes + need.workspace_bytes + need.buffer_bytes
+        full.append(states / ((devices[rank].memory_bytes - 10**9) * 0.8 - others))
+    assert max(full) == pytest.approx(min(full), rel=1e-3)
 
 
 def test_cephalo_fits_more_if_it_computes_again() -> None:

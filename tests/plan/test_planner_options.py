@@ -59,6 +59,7 @@ ASKED = Scenario(cluster=cluster(4, 4, devices=(device("fast", 200.0), device("s
             "planner.recompute = 'nonsense': no layer of this model has such an operator; choose full, selective or ",
         ),
         ("xsim", {"lost": (0, 0)}, "planner.lost = [0, 0]: a rank is lost once; name each once"),
+        ("xsim", {"others": ("nobody",)}, "planner.others = 'nobody': there is no such option; choose one of amp, "),
     ],
 )
 def test_what_this_question_does_not_allow(planner: str, options: dict[str, object], message: str) -> None:

@@ -148,6 +148,8 @@ class Sketch:
         source: Where it comes from: a planner, a tool, a table of a paper.
         predicted_ps: How long an iteration takes, as its planner thinks.
         zero: What data-parallel ranks share out, as in a deployment.
+        gather_overlap: With ``zero``, as in a deployment.
+        bucket_bytes: With ``zero``, as in a deployment.
     """
 
     pipelines: tuple[Pipeline, ...]
@@ -155,6 +157,8 @@ class Sketch:
     source: str = ""
     predicted_ps: int | None = None
     zero: int = 0
+    gather_overlap: bool = False
+    bucket_bytes: int | None = None
 
     def __post_init__(self) -> None:
         if not self.pipelines:

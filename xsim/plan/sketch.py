@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from xsim.errors import SpecError
@@ -44,7 +45,8 @@ def check(sketch: Sketch, scenario: Scenario) -> None:
             are too unlike to share out what ``zero`` says.
     """
     seats = _seats(sketch, scenario)
-    if sketch.zero or _cut_twice(sketch) or any(copies.state_shares for _, copies in _each_copies(sketch)):
+    shared = sketch.zero or sketch.gather_overlap or any(copies.state_shares for _, copies in _each_copies(sketch))
+    if shared or _cut_twice(sketch):
         _placed(sketch, scenario, seats)
 
 
@@ -129,7 +131,14 @@ def _placed(sketch: Sketch, scenario: Scenario, seats: Iterable[tuple[int, ...]]
     replicas = tuple(
         _replica(pipeline, scenario.model, ranks) for pipeline in sketch.pipelines for _ in range(pipeline.count)
     )
-    found = DeploymentPlan(replicas=replicas, name=sketch.name, zero=sketch.zero, predicted_ps=sketch.predicted_ps)
+    found = DeploymentPlan(
+        replicas=replicas,
+        name=sketch.name,
+        bucket_bytes=sketch.bucket_bytes,
+        zero=sketch.zero,
+        gather_overlap=sketch.gather_overlap,
+        predicted_ps=sketch.predicted_ps,
+    )
     return check_deployment(found, scenario)
 
 
@@ -197,13 +206,16 @@ def _transformer(stage: SketchStage, layers: int) -> range:
 def sketch_of(deployment: DeploymentPlan, scenario: Scenario) -> Sketch:
     """What ``deployment`` is in kinds and counts, with its ranks; equal neighbours are counted, not repeated.
 
-    Its buckets, and how its syncs and sends follow one another, are not in it.
+    Its buckets are not in it unless it shares out states, nor how its syncs and sends follow one another.
 
     Raises:
         SpecError: A group has unlike devices or is cut unequally, or a stage is virtual.
     """
     pipelines = tuple(pipeline_of(deployment, r, scenario) for r in range(len(deployment.replicas)))
     found = Sketch(pipelines, name=deployment.name, predicted_ps=deployment.predicted_ps, zero=deployment.zero)
+    if deployment.zero:
+        overlap, bucket = deployment.gather_overlap, deployment.bucket_bytes
+        found = replace(found, gather_overlap=overlap, bucket_bytes=bucket)
     return merged(found, scenario.model.layers)
 
 

@@ -262,7 +262,7 @@ def test_memory_follows_the_schedule() -> None:
 @pytest.mark.parametrize(
     ("layers", "memory", "told"),
     [
-        (4, 0.0005, r"the nearest lacks 0\.\d\d GB on a (fast|slow); add"),
+        (4, 0.0005, r"the nearest lacks 1\.33 GB in all; add"),
         (24, 0.3, r"the nearest lacks 0\.2\d GB in all; add"),
     ],
 )

@@ -72,7 +72,7 @@ def test_the_batch_is_dealt_out_so_that_the_last_ends_soonest() -> None:
 @pytest.mark.parametrize(
     ("planner", "told"),
     [
-        (Repair(lost=(0, 1)), "no device left; write how: drop"),
+        (Repair(lost=(0, 1)), "no device left; write how: drop, or choose planner=xsim"),
         (Repair(lost=(0, 2, 4), how="drop"), "every replica has lost a device"),
         (Repair(lost=(8,)), r"planner.lost = 8: the cluster toy has 8 ranks"),
         (Repair(lost=tuple(range(8))), "no device is left"),

@@ -8,6 +8,7 @@ from tests.judging import searching
 from tests.plan.search.small import question
 from tests.planning import site_of
 from xsim.errors import SpecError
+from xsim.spec.cluster import rank_devices
 
 PLANNERS = searching()
 
@@ -22,6 +23,18 @@ def test_memory_that_is_missing(name: str) -> None:
 
     with pytest.raises(SpecError, match=told):
         PLANNERS[name].plan(tiny, site_of(tiny))
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_no_less_is_missing_than_for_one_copy_of_the_states(name: str) -> None:
+    """Wherever the search gave up: what a stage lacks for one more layer would not help."""
+    tiny = question(("fast", 2), ("slow", 2), layers=8, batch=4, memory=0.02)
+    missing = 16 * tiny.model.parameters - sum(own.memory_bytes for own in rank_devices(tiny.cluster))
+
+    with pytest.raises(SpecError, match=r"the nearest lacks \d+\.\d\d GB") as caught:
+        PLANNERS[name].plan(tiny, site_of(tiny))
+    told = float(str(caught.value).split("the nearest lacks ")[1].split()[0])
+    assert told >= missing / 1e9 - 0.005 > 0.1
 
 
 def test_a_batch_that_no_shape_suits() -> None:

@@ -27,6 +27,8 @@ def plan_json(sketch: Sketch, scenario: Scenario) -> str:
         "source": sketch.source,
         **({} if sketch.predicted_ps is None else {"predicted_s": sketch.predicted_ps / PS_PER_S}),
         "zero": sketch.zero,
+        **({"gather_overlap": True} if sketch.gather_overlap else {}),
+        **({} if sketch.bucket_bytes is None else {"bucket_bytes": sketch.bucket_bytes}),
         "pipelines": [_pipeline_json(each, layers, ends=ends) for each in sketch.pipelines],
     }
     text = json.dumps(plan, indent=1)

@@ -1,8 +1,8 @@
 """Plans as JSON, between tools: pipelines of stages of copies, each in kinds of devices and how many.
 
-``{model, layers, seq, gbs, name, source, predicted_s, zero, pipelines: [{count, mbs, micro_batches, stages: [...]}]}``,
-of which a stage is ``{layers: [from, to], replicas: [{type, tp, cp, count, samples, ranks, state_shares}], recompute:
-{operator: layers}, sequence_parallel, ep}``.
+``{model, layers, seq, gbs, name, source, predicted_s, zero, gather_overlap, bucket_bytes, pipelines: [{count, mbs,
+micro_batches, stages: [...]}]}``, of which a stage is ``{layers: [from, to], replicas: [{type, tp, cp, count, samples,
+ranks, state_shares}], recompute: {operator: layers}, sequence_parallel, ep}``.
 Layers are counted from 0 and half-open; ``layers`` says of how many, so that it shows whether embedding and head are
 among them. ``mbs`` of a pipeline is its whole micro-batch, that of the plan what each copy takes.
 """
@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from xsim.errors import SpecError, short
 from xsim.interop.plans.metis import metis_values
-from xsim.interop.plans.nodes import HINT, Node, node_of, pair_of, predicted_said, recompute_said, shares_of
+from xsim.interop.plans.nodes import HINT, Node, node_of, pair_of, predicted_said, recompute_said, shares_of, truth
 from xsim.interop.plans.target import (
     Counting,
     Imported,
@@ -44,6 +44,7 @@ _STAGE = (
 )
 _REPLICA = ("type", "tp", "cp", "count", "samples", "ranks", "state_shares")
 LONGEST_LIST = 20  # names in a message
+MOST_ZERO = 3
 
 
 def read_plan(text: str, target: Target, path: str) -> Imported:
@@ -74,9 +75,19 @@ def read_plan(text: str, target: Target, path: str) -> Imported:
         replace(pipeline, micro_batches=count) for (_, pipeline), count in zip(shaped, counts, strict=True)
     )
     name = plain_name(plan.get("name"), f"{path}.name") or plain_name(plan.get("id"), f"{path}.id")
-    zero = whole(plan.get("zero", 0), f"{path}.zero", 0)
-    sketch = Sketch(pipelines, name, plain_name(plan.get("source"), f"{path}.source"), predicted_said(plan, path), zero)
+    source, predicted = plain_name(plan.get("source"), f"{path}.source"), predicted_said(plan, path)
+    sketch = Sketch(pipelines, name, source, predicted, *_sharing(plan, path))
     return imported(sketch, target, notes)
+
+
+def _sharing(plan: Node, path: str) -> tuple[int, bool, int | None]:
+    """What is shared out, whether it is gathered beside the passes, and in buckets of how many bytes at most."""
+    zero = whole(plan.get("zero", 0), f"{path}.zero", 0)
+    if zero > MOST_ZERO:
+        raise SpecError(f"{path}.zero", zero, "there is no such stage of ZeRO", "choose 0, 1, 2 or 3")
+    bucket = plan.get("bucket_bytes")
+    beside = truth(plan.get("gather_overlap", False), f"{path}.gather_overlap")
+    return zero, beside, None if bucket is None else whole(bucket, f"{path}.bucket_bytes")
 
 
 def _chosen(found: object, target: Target, path: str) -> Node:
@@ -166,7 +177,10 @@ def _pipeline(
     micro_batch = _micro_batch(entry, plan, stages, target, path, notes)
     count = whole(entry.get("count", 1), f"{path}.count")
     batches = entry.get("micro_batches", entry.get("n_microbatches"))
-    return {**entry, "micro_batches": batches}, Pipeline(stages, micro_batch, 1, count)
+    try:
+        return {**entry, "micro_batches": batches}, Pipeline(stages, micro_batch, 1, count)
+    except SpecError as error:
+        raise error.under(path) from None
 
 
 def _micro_batch(
@@ -238,9 +252,7 @@ def _stage(node: Node, part: range, target: Target, path: str, notes: list[str])
     )
     held = len(range(max(part.start, 1), min(part.stop, target.scenario.model.layers + 1)))
     again = recompute_of(recompute_said(node.get("recompute"), held, f"{path}.recompute"), target, notes)
-    cut = node.get("sequence_parallel", False)
-    if not isinstance(cut, bool):
-        raise SpecError(f"{path}.sequence_parallel", cut, "it is neither", "write true or false")
+    cut = truth(node.get("sequence_parallel", False), f"{path}.sequence_parallel")
     return SketchStage(part, copies, again, cut, whole(node.get("ep", 1), f"{path}.ep"))
 
 

@@ -10,7 +10,7 @@ from xsim.interop.plans.target import predicted, whole
 from xsim.interop.plans.texts import digits, shown
 from xsim.spec.deployment import LARGEST_SHARE
 
-__all__ = ["HINT", "Node", "node_of", "pair_of", "predicted_said", "recompute_said", "shares_of"]
+__all__ = ["HINT", "Node", "node_of", "pair_of", "predicted_said", "recompute_said", "shares_of", "truth"]
 
 Node = Mapping[str, object]
 
@@ -18,10 +18,22 @@ HINT = "docs/planning.md has the keys"
 _PLAN = (
     *("model", "layers", "hidden", "seq", "gbs", "global_batch_size", "mbs", "batches", "name", "id", "source", "note"),
     *("predicted_s", "planner_estimate_s", "predicted_ms", "zero", "pipelines", "dp_groups", "cluster", "resources"),
+    *("gather_overlap", "bucket_bytes"),
     *("sailor_simulator_s", "search_wall_s", "cost_usd_per_iter", "top", "costed", "invalid_layer_partitions"),
     *("best_invalid_cost_ms", "cost_ms", "node_sequence", "device_groups", "strategies_dp_tp", "layer_partition"),
 )
 _SHORT = {"as": "softmax", "ad": "attention_dropout", "qkv": "qkv", "sco": "scores"}  # as ETH's table 3 calls them
+
+
+def truth(found: object, path: str) -> bool:
+    """True or false.
+
+    Raises:
+        SpecError: It is neither.
+    """
+    if not isinstance(found, bool):
+        raise SpecError(path, found, "it is neither", "write true or false")
+    return found
 
 
 def shares_of(found: object, path: str) -> tuple[float, ...]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import ceil
 
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
-from xsim.plan.load import Load, rank_memory
+from xsim.plan.load import Load, loads, rank_memory
 from xsim.plan.memory import shortfall
 from xsim.plan.search.grids import divisors
 from xsim.plan.search.shortage import Shortage, nothing_fits
@@ -59,7 +60,7 @@ class Cephalo:
             if not lacks_bytes:
                 return deployment
             shortage.note(rank_devices(scenario.cluster)[rank].name, lacks_bytes)
-        raise nothing_fits("cephalo", scenario.batch, rank_devices(scenario.cluster), shortage)
+        raise nothing_fits("cephalo", scenario, rank_devices(scenario.cluster), shortage)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,14 +76,18 @@ class _Samples:
 
     def deployment(self, steps: int, shortage: Shortage) -> DeploymentPlan | None:
         """With the fastest slowest device; None if activations alone do not fit."""
-        devices = rank_devices(self.scenario.cluster)
         samples = self._shared(self.scenario.batch // steps, shortage)
         if samples is None:
             return None
-        left = [d.memory_bytes - self.need_bytes(own) if own else 0 for d, own in zip(devices, samples, strict=True)]
+        equal = self._shared_out(samples, [1.0] * len(samples), steps)
+        left = [room / 1e9 for room in self._left(equal)]
+        return self._shared_out(samples, left, steps)
+
+    def _shared_out(self, samples: list[int], states: list[float], steps: int) -> DeploymentPlan:
+        """By rank its samples of a step, and its states in proportion; ranks without samples idle."""
         groups = tuple(
-            DeviceGroup(ranks=(rank,), samples=own, state_shares=(max(room, 1) / 1e9,))
-            for rank, (own, room) in enumerate(zip(samples, left, strict=True))
+            DeviceGroup(ranks=(rank,), samples=own, state_shares=(states[rank],))
+            for rank, own in enumerate(samples)
             if own
         )
         layers = range(1, self.scenario.model.layers + 1)
@@ -103,6 +108,22 @@ class _Samples:
         )
         return check_deployment(plan, self.scenario)
 
+    def _left(self, plan: DeploymentPlan) -> list[float]:
+        """By rank the bytes that all but its states leave of it, at least 1; with what is whole at a time of layers."""
+        devices = rank_devices(self.scenario.cluster)
+        one = replace(plan, replicas=tuple(replace(own, micro_batches=1) for own in plan.replicas))
+        found = [1.0] * len(devices)
+        for held in loads(self.scenario, one, self.site.schedule.order):
+            need = rank_memory(self.scenario, held.load, 0)
+            rest = need.activation_bytes + need.workspace_bytes + need.buffer_bytes
+            (rank,) = held.ranks
+            found[rank] = max(1.0, self._tensors_bytes(devices[rank].memory_bytes) - rest)
+        return found
+
+    def _tensors_bytes(self, memory_bytes: int) -> float:
+        """What tensors may take of a device: not what the framework has, nor what lies unusable between them."""
+        return (memory_bytes - self.scenario.framework_bytes) * (1 - self.scenario.fragmentation)
+
     def _slowest_ps(self, samples: list[int]) -> int:
         kinds = rank_kinds(self.scenario.cluster)
         return max(self.pass_ps(kind, own) for kind, own in zip(kinds, samples, strict=True))
@@ -122,7 +143,8 @@ class _Samples:
         if sum(kind.count * most[kind.name] for kind in kinds) < total:
             for kind in kinds:
                 own = most[kind.name] + 1
-                shortage.note(kind.name, max(1, self.need_bytes(own) - kind.device.memory_bytes))
+                lacks = self.need_bytes(own) - self._tensors_bytes(kind.device.memory_bytes)
+                shortage.note(kind.name, max(1, ceil(lacks / (1 - self.scenario.fragmentation))))
             return None
         low, high = 0, max(self.pass_ps(name, own) for name, own in most.items() if own)
         while low < high:
@@ -144,7 +166,8 @@ class _Samples:
 
     def _most(self, kind: str, total: int) -> int:
         """Samples whose activations fit a device of ``kind``, at most ``total``."""
-        return _largest(total, lambda own: self.need_bytes(own) <= self.tables.capacity_bytes(kind))
+        tensors_bytes = self._tensors_bytes(self.tables.capacity_bytes(kind))
+        return _largest(total, lambda own: self.need_bytes(own) <= tensors_bytes)
 
     def _within(self, kind: str, most: int, limit_ps: int) -> int:
         return _largest(most, lambda own: self.pass_ps(kind, own) <= limit_ps)
@@ -166,12 +189,12 @@ class _Samples:
         return () if self.recompute == "none" else (Recompute(operator=self.recompute, layers=layers),)
 
     def need_bytes(self, samples: int) -> int:
-        """All but weights, gradients and optimizer states."""
+        """Of activations and the widest operator."""
         if samples not in self._needs:
             layers = (range(self.scenario.model.layers + 2),)
             load = Load(layers, samples, 1, (), False, self.site.schedule.order(0, 1, 1, 1), self._again())
             need = rank_memory(self.scenario, load, 0)
-            self._needs[samples] = need.activation_bytes + need.workspace_bytes + self.scenario.framework_bytes
+            self._needs[samples] = need.activation_bytes + need.workspace_bytes
         return self._needs[samples]
 
 

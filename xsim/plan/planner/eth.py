@@ -103,7 +103,7 @@ class Eth:
         problem = self.problem(scenario, site)
         found = self.search(problem, site.progress)
         if found.plan is None:
-            raise problem.nothing_fits()
+            raise problem.nothing_fits(scenario)
         plan = replace(found.plan, predicted_ps=found.iteration_ps)
         if self.drawn:
             plan = replace(plan, name="_".join(("eth", *(".".join(map(str, own)) for own in found.grouping))))

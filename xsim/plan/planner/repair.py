@@ -82,7 +82,7 @@ class Repair:
             return group
         if not kept:
             problem = f"deployment.{path} has a group with no device left"
-            raise SpecError("planner.lost", list(self.lost), problem, "write how: drop")
+            raise SpecError("planner.lost", list(self.lost), problem, "write how: drop, or choose planner=xsim")
         states = tuple(group.state_shares[i] for i in kept) if group.state_shares else ()
         return replace(group, ranks=tuple(group.ranks[i] for i in kept), state_shares=states)
 

@@ -70,7 +70,7 @@ class Typesplit:
         found = [problem.balanced([each[pipeline] for pipeline in split]) for split in splits]
         best = min((own for own in found if own is not None), key=lambda own: own[0], default=None)
         if best is None:
-            raise problem.nothing_fits()
+            raise problem.nothing_fits(scenario)
         return place(replace(best[1], predicted_ps=best[0]), scenario)
 
     def _splits(self, problem: EthProblem, unit: int) -> Iterator[tuple[Composition, ...]]:

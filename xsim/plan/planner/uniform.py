@@ -140,7 +140,7 @@ class Uniform:
             if not lacks_bytes:
                 return replace(deployment, predicted_ps=predicted_ps)
             shortage.note(rank_devices(scenario.cluster)[rank].name, lacks_bytes)
-        raise nothing_fits("uniform", scenario.batch, rank_devices(scenario.cluster), shortage)
+        raise nothing_fits("uniform", scenario, rank_devices(scenario.cluster), shortage)
 
     def _timed(
         self, scenario: Scenario, site: PlannerSite, refused: list[SpecError]

@@ -137,7 +137,7 @@ class Xsim:
                 hunt.thrifty(rates)
         if not (hunt.found or trials.rivals.sharded or trials.rivals.cut):
             devices = [kind.device for kind in own.kinds for _ in range(kind.count)]
-            raise nothing_fits("xsim", scenario.batch, devices, nothing_holds(scenario, hunt.listed()))
+            raise nothing_fits("xsim", scenario, devices, nothing_holds(scenario, hunt.listed()))
         if self.objective == "pareto":
             return trials.on_front(self.point)
         return trials.fastest(self.top) if self.top else trials.first()

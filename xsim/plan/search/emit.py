@@ -40,4 +40,4 @@ def best_placed(
         if not lacks_bytes:
             return deployment
         shortage.note(devices[rank].name, lacks_bytes)
-    raise nothing_fits(planner, scenario.batch, devices, shortage)
+    raise nothing_fits(planner, scenario, devices, shortage)

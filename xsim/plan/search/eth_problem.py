@@ -17,6 +17,7 @@ from xsim.plan.search.stage_balance import StageBalance
 from xsim.plan.search.stage_options import StageOptions
 from xsim.plan.search.stage_passes import StagePasses
 from xsim.plan.sketch import Sketch
+from xsim.spec.scenario import Scenario
 from xsim.units import PS_PER_S
 
 __all__ = ["EthProblem", "Search", "Units", "eth_problem", "speed", "units_of"]
@@ -192,10 +193,10 @@ class EthProblem:
             found.append((price(plan, self.tables).iteration_ps, plan))
         return min(found, key=lambda each: each[0], default=None)
 
-    def nothing_fits(self) -> NoPlanError:
+    def nothing_fits(self, scenario: Scenario) -> NoPlanError:
         """What is missing, if no pipeline can train."""
         devices = [kind.device for kind in self.tables.kinds for _ in range(kind.count)]
-        return nothing_fits(self.name, self.batch, devices, Shortage(self._lacks_bytes()))
+        return nothing_fits(self.name, scenario, devices, Shortage(self._lacks_bytes()))
 
     def _lacks_bytes(self) -> int | None:
         """Of the nearest configuration, else the weights of the layers that nearly fit; None if pipelines do fit."""

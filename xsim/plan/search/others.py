@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from xsim.errors import NoPlanError, TooLongError
+from xsim.errors import NoPlanError, SpecError, TooLongError
 from xsim.plan.contracts import Planner, PlannerSite
 from xsim.plan.forms import unplaced
 from xsim.plan.kinds import Sketch
@@ -66,7 +66,15 @@ def asked_planners(names: Sequence[str], site: PlannerSite) -> list[Planner]:
     Raises:
         SpecError: There is no such planner.
     """
-    return [site.planner(name, **OPTIONS.get(name, {})) for name in names]
+    found = []
+    for name in names:
+        try:
+            found.append(site.planner(name, **OPTIONS.get(name, {})))
+        except SpecError as error:
+            if error.field != "planner":
+                raise
+            raise SpecError("planner.others", error.value, error.problem, error.fix) from None
+    return found
 
 
 def rivals(asked: Sequence[Planner], scenario: Scenario, site: PlannerSite, hunt: Hunt) -> Rivals:

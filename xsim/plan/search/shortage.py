@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from xsim.plan.search.shapes import Lists
 from xsim.spec.cluster import DeviceSpec
 from xsim.spec.scenario import Scenario
 
-__all__ = ["Shortage", "nothing_fits", "nothing_holds"]
+__all__ = ["Shortage", "nothing_fits", "nothing_holds", "state_bytes"]
 
 LEAST_BYTES = 10_000_000  # less is not said
 
@@ -36,18 +37,33 @@ class Shortage:
             self.lacks_bytes, self.kind = lacks_bytes, kind
 
 
-def nothing_fits(planner: str, batch: int, devices: Sequence[DeviceSpec], shortage: Shortage) -> NoPlanError:
-    """Why a search came back without a plan: the memory that is missing, or else that no shape suits the batch."""
+def nothing_fits(planner: str, scenario: Scenario, devices: Sequence[DeviceSpec], shortage: Shortage) -> NoPlanError:
+    """Why a search came back without a plan: the memory that is missing, or else that no shape suits the batch.
+
+    A search may have given up at one stage of a plan: if all devices together have less than one copy of the states
+    takes, it is that which is missing.
+    """
+    has = sum(device.memory_bytes for device in devices)
+    states = scenario.model.parameters * state_bytes(scenario, scenario.dtype_bytes)
+    missing = ceil(states / (1 - scenario.fragmentation)) - has
+    if missing > (shortage.lacks_bytes or 0):
+        shortage = Shortage(missing)
     if shortage.lacks_bytes is None:
+        batch = scenario.batch
         problem = f"no plan that {planner} can make shares it out to {len(devices)} devices"
         return NoPlanError("batch", batch, problem, "choose one with more divisors, or another planner")
-    has = sum(device.memory_bytes for device in devices)
     where = f"on a {shortage.kind}" if shortage.kind else "in all"
     problem = (
         f"no plan that {planner} can make fits the {has / 1e9:.1f} GB of {len(devices)} devices: "
         f"the nearest lacks {max(shortage.lacks_bytes, LEAST_BYTES) / 1e9:.2f} GB {where}"
     )
     return NoPlanError("planner", planner, problem, "add devices or memory, or choose a smaller model or batch")
+
+
+def state_bytes(scenario: Scenario, weight_bytes: int) -> int:
+    """Of a parameter whose weight takes ``weight_bytes``: with its gradient and what the optimizer keeps of it."""
+    kept = optimizer_state_bytes(scenario.optimizer, scenario.precision)
+    return weight_bytes + scenario.gradient_dtype_bytes + kept
 
 
 def nothing_holds(scenario: Scenario, lists: Lists) -> Shortage:
@@ -63,7 +79,6 @@ def nothing_holds(scenario: Scenario, lists: Lists) -> Shortage:
         stage = int(lacking[order].argmax())
         return Shortage(int(lacking[order, stage]), lists.orders[order].seats[stage].kind)
     model = scenario.model
-    state = scenario.weight_bytes + scenario.gradient_dtype_bytes
-    state += optimizer_state_bytes(scenario.optimizer, scenario.precision)
+    state = state_bytes(scenario, scenario.weight_bytes)
     missing = model.layers - int(min(model.layers - 1, whole.max()))
     return Shortage(round(missing * model.layer_parameters(1) * state))
