@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from analysis.validation import Bound, Case
     from runners.points import Point
     from runners.published.plan import Planned
+    from runners.published.sections import Section
     from runners.settings import Settings
 
 __all__ = ["NAME", "OWN", "VARIABLE", "bounds", "cases", "fastest", "main", "missed", "tables"]
@@ -230,10 +231,9 @@ def _report(planned: Sequence[Planned], results: Results, settings: Settings, *,
     reference = os.environ.get(VARIABLE)
     beside = [*sections(Path(reference) / "measured" if reference and whole else None, more)]
     known_to_be = missed(alone=not (reference and Path(reference, "planner_data").is_dir()))
-    report = Report(
-        groups=groups, bounds=asked, missed=known_to_be, about=about, sections=[(s.heading, s.lines) for s in beside]
-    )
     folder = settings.out / NAME
+    pages = [(section.heading, [*section.lines, *_figure(section, folder)]) for section in beside]
+    report = Report(groups=groups, bounds=asked, missed=known_to_be, about=about, sections=pages)
     page = folder / "report.md"
     page.write_text(report.markdown(draw(groups, folder)), encoding="utf-8")
     report.show()
@@ -246,6 +246,16 @@ def _report(planned: Sequence[Planned], results: Results, settings: Settings, *,
     if passed:
         tell(f"passed without being listed as missed in bounds.yaml: the bounds of {', '.join(passed)}")
     return int(bool(failures or passed))
+
+
+def _figure(section: Section, folder: Path) -> list[str]:
+    """Lines that show the figure of a section that has one."""
+    from analysis.validation_plots import scatter
+
+    if not section.points:
+        return []
+    path = scatter(section.heading, section.points, "of a collective", folder)
+    return ["", f"![{section.heading}: predicted over measured]({path})"]
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -23,11 +23,13 @@ class Section:
 
     Attributes:
         passed: What passes its bound, in words.
+        points: By series (measured, predicted) seconds, where a figure shows them.
     """
 
     heading: str
     lines: Sequence[str]
     passed: Sequence[str] = ()
+    points: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
 
 
 def sections(folder: Path | None, bounds: Mapping[str, float]) -> Iterator[Section]:
@@ -118,14 +120,15 @@ def _collectives(table: Path, bound: float) -> Section:
         "| generation | rows | error | bias |",
         "|---|---|---|---|",
     ]
-    passed = []
+    passed, points = [], dict[str, list[tuple[float, float]]]()
     for name, generation in generations().items():
         own = [row for row in held if row.machine.device in generation.devices]
         if not own:
             continue
-        errors = [simulated_us(row, None) / row.time_us - 1 for row in own]
+        points[name] = [(row.time_us / 1e6, simulated_us(row, None) / 1e6) for row in own]
+        errors = [predicted / measured - 1 for measured, predicted in points[name]]
         error = fmean(map(abs, errors))
         lines.append(f"| {name} | {len(own)} | {error:.1%} | {fmean(errors):+.1%} |")
         if error > bound:
             passed.append(f"collectives of {name}")
-    return Section("Collectives on one host", lines, passed)
+    return Section("Collectives on one host", lines, passed, points)
