@@ -37,7 +37,7 @@ def test_lower_1024_ranks(benchmark: Any) -> None:
         collective=Ring(),
         compute=Roofline(),
         site=SITE,
-    )
+    ).workload
 
     assert len(found.programs) == 128
     assert len(found.moves) == 8 * 15 * 2
