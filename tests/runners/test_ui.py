@@ -78,7 +78,7 @@ def test_few_processes_on_the_loopback_interface(page: tuple[psutil.Process, str
 def test_it_is_said_when_the_server_answers(page: tuple[psutil.Process, str, Path]) -> None:
     process, address, out = page
     started = time.monotonic()
-    while "answers" not in (out / "said").read_text() and time.monotonic() - started < STARTS_S:
+    while "MLflow answers" not in (out / "said").read_text() and time.monotonic() - started < STARTS_S:
         time.sleep(0.1)
 
     said = (out / "said").read_text().splitlines()
