@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from analysis.command import Parser, exits
 from runners.bench import forecast_us, simulated_us
@@ -22,6 +21,7 @@ from runners.calibration_report import Fit, Found, text
 from runners.kernel_report import calibrate_kernels, kernels_text
 from runners.kernels import read_kernels
 from runners.measured import Row, read
+from runners.measurements import COLLECTIVES, KERNELS, read_measured
 from runners.report_text import grouped
 from xsim.errors import SpecError
 from xsim.plan.protocol import FILL_STEPS
@@ -30,8 +30,6 @@ from xsim.spec.codec import from_plain
 from xsim.spec.protocols import GenerationCosts, generations
 
 __all__ = ["calibrate", "main"]
-
-T = TypeVar("T")
 
 LEAST_OWN_ROWS = (
     18  # of a source, to be fitted for itself: two for each cost of a ring and four of pairs, held out ones too
@@ -52,24 +50,12 @@ def main(argv: Sequence[str]) -> int:
     if not report.parent.is_dir():
         raise SpecError("report", str(report), "its folder does not exist", "create it, or choose another")
     if asked.kernels:
-        written = kernels_text(calibrate_kernels(*_read(Path(folder), "kernels.csv", read_kernels)))
+        written = kernels_text(calibrate_kernels(*read_measured(Path(folder), KERNELS, read_kernels)))
     else:
-        written = text(calibrate(*_read(Path(folder), "collectives.csv", read)))
+        written = text(calibrate(*read_measured(Path(folder), COLLECTIVES, read)))
     report.write_text(written, encoding="utf-8")
     print(f"wrote {report}")
     return 0
-
-
-def _read(folder: Path, name: str, reader: Callable[[Path], T]) -> T:
-    table = folder / "measured" / name
-    fix = f"set it to a folder with the published measurements in measured/{name}"
-    if not table.is_file():
-        raise SpecError("XSIM_REFERENCE_DATA", str(folder), f"there is no measured/{name} in it", fix)
-    try:
-        return reader(table)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        problem = f"its {name} is no table of measurements ({type(error).__name__}: {error})"
-        raise SpecError("XSIM_REFERENCE_DATA", str(folder), problem, fix) from None
 
 
 def calibrate(rows: Sequence[Row], left_out: Mapping[str, tuple[int, str]]) -> Found:

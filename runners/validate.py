@@ -27,6 +27,7 @@ from xsim.errors import SpecError
 if TYPE_CHECKING:
     from analysis.validation import Bound, Case
     from runners.points import Point
+    from runners.published.collectives import Measured
     from runners.published.plan import Planned
     from runners.published.sections import Section
     from runners.settings import Settings
@@ -56,6 +57,7 @@ def main(argv: Sequence[str]) -> int:
         parser.print_help()
         return 0
     command = read_command(rest, __doc__ or "")
+    from runners.published.collectives import plan_collectives
     from runners.published.plan import plan_rows
     from runners.published.rows import read_rows
 
@@ -64,15 +66,31 @@ def main(argv: Sequence[str]) -> int:
         raise SpecError("group", ", ".join(given.group), "no table has rows of it", "leave it out")
     reference = Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
     planned, settings = plan_rows(rows, command, reference=reference)
+    whole = not (given.rows or given.group)
+    beside = plan_collectives(reference if whole else None, command)
     if all(each.reason for each in planned):
         raise SpecError("rows", planned[0].row.name, f"none can be replayed: {planned[0].reason}", "name other rows")
     if settings.dry_run:
         _list(planned)
+        if beside:
+            lacking = sum(each.point is None for each in beside)
+            print(f"{counted(len(beside), 'measured collective')} besides, {lacking} of them left out")
         return 0
     trials = _simulated((point for each in planned for point in each.trials), settings, argv)
     planned = fastest(planned, trials)
-    results = _simulated((each.point for each in planned if each.point), settings, argv)
-    return _report(planned, trials | results, settings, whole=not (given.rows or given.group))
+    points = [*(each.point for each in planned if each.point), *(each.point for each in beside if each.point)]
+    results = _simulated(points, settings, argv)
+    more = _beside(reference if whole else None, beside, results)
+    return _report(planned, trials | results, settings, more)
+
+
+def _beside(folder: Path | None, measured: Sequence[Measured], results: Results) -> list[Section]:
+    """What is measured beside training runs."""
+    from runners.published.collectives import judged
+    from runners.published.sections import sections
+
+    _, asked = bounds()
+    return [*sections(folder, asked), *judged(measured, results, asked)]
 
 
 def _list(planned: Sequence[Planned]) -> None:
@@ -215,21 +233,19 @@ def missed(path: Path = BOUNDS, *, alone: bool = True) -> dict[str, str]:
     return {each["group"]: each["why"] for each in listed if alone or not each.get("alone")}
 
 
-def _report(planned: Sequence[Planned], results: Results, settings: Settings, *, whole: bool) -> int:
-    """Write and print it; ``whole``: with what is measured beside training runs."""
+def _report(planned: Sequence[Planned], results: Results, settings: Settings, beside: Sequence[Section]) -> int:
+    """Write and print it."""
     from analysis.validation import grouped
     from analysis.validation_plots import draw
     from analysis.validation_report import Report, counts
     from runners.brake import FAILURES
-    from runners.published.sections import sections
     from runners.published.sources import read_sources, source_of
 
     groups = grouped(cases(planned, results))
     known = {group.name: source_of(group.name.removesuffix(NARROW), read_sources()[0]) for group in groups}
     about = {name: source.about for name, source in known.items() if source}
-    asked, more = bounds()
+    asked, _ = bounds()
     reference = os.environ.get(VARIABLE)
-    beside = [*sections(Path(reference) / "measured" if reference and whole else None, more)]
     known_to_be = missed(alone=not (reference and Path(reference, "planner_data").is_dir()))
     folder = settings.out / NAME
     pages = [(section.heading, [*section.lines, *_figure(section, folder)]) for section in beside]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -24,7 +25,7 @@ from xsim.plan.contracts import PlannerSite
 from xsim.plan.memory import deployment_memory
 from xsim.spec.scenario import check_deployment
 
-__all__ = ["Planned", "fits", "plan_rows"]
+__all__ = ["Maker", "Planned", "fits", "making", "plan_rows"]
 
 BASE = {"planner": "uniform", "topology": "one_switch", "noise": "devices", "tracking": "none"}
 LONGEST_S = 300  # of a simulation, unless the command says otherwise; what takes longer is left out
@@ -68,20 +69,9 @@ def plan_rows(
     Raises:
         SpecError: The command line is wrong, or asks for more than one value.
     """
-    for setting in command.settings:
-        if setting.key in OF_SWEEPS:
-            shown = ",".join(map(str, setting.values))
-            raise SpecError(setting.key, shown, "it is of sweeps, and nothing here asks for it", "leave it out")
-        if setting.key in PRESETS or setting.key in SPECS or len(setting.values) > 1:
-            shown = ",".join(map(str, setting.values))
-            raise SpecError(setting.key, shown, "the rows say that", "leave it out, or start runners.sweep")
     sources, models = read_sources()
-    with session():
-        asked = asked_for(command, None)
-        maker = _Maker.of(Composer((), command.config_dirs), asked.groups, asked.values)
-        limit = Setting("timeout_s", (LONGEST_S,))
-        settings = Settings.from_plain(maker.composer.joined(maker.base, {}, [limit, *asked.settings]))
-        planned = []
+    planned = []
+    with making(command) as (maker, settings):
         for row in rows:
             try:
                 found = replay(row, source_of(row.group, sources), models, reference)
@@ -96,6 +86,27 @@ def plan_rows(
     return tuple(planned), settings
 
 
+@contextmanager
+def making(command: Command) -> Iterator[tuple[Maker, Settings]]:
+    """What makes the points of a command whose rows say what runs, and how they run.
+
+    Raises:
+        SpecError: The command line is wrong, or asks for more than one value.
+    """
+    for setting in command.settings:
+        if setting.key in OF_SWEEPS:
+            shown = ",".join(map(str, setting.values))
+            raise SpecError(setting.key, shown, "it is of sweeps, and nothing here asks for it", "leave it out")
+        if setting.key in PRESETS or setting.key in SPECS or len(setting.values) > 1:
+            shown = ",".join(map(str, setting.values))
+            raise SpecError(setting.key, shown, "the rows say that", "leave it out, or start runners.sweep")
+    with session():
+        asked = asked_for(command, None)
+        maker = Maker.of(Composer((), command.config_dirs), asked.groups, asked.values)
+        limit = Setting("timeout_s", (LONGEST_S,))
+        yield maker, Settings.from_plain(maker.composer.joined(maker.base, {}, [limit, *asked.settings]))
+
+
 def fits(point: Point) -> bool:
     """Whether the memory of every rank is enough; of a planner that has to look at the wires that is not known."""
     if point.labels["planner"] != "uniform":
@@ -107,8 +118,8 @@ def fits(point: Point) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Maker:
-    """What the points of all rows share."""
+class Maker:
+    """Makes points; what those of all rows share."""
 
     composer: Composer
     base: dict[str, object]
@@ -117,7 +128,7 @@ class _Maker:
     values: Sequence[Setting]
 
     @classmethod
-    def of(cls, composer: Composer, groups: Mapping[str, object], values: Sequence[Setting]) -> _Maker:
+    def of(cls, composer: Composer, groups: Mapping[str, object], values: Sequence[Setting]) -> Maker:
         base, named = composer.base({**BASE, **groups})
         refuse_commands(base)
         return cls(composer, base, named, groups, values)

@@ -1,4 +1,4 @@
-"""Sections of a validation beside training runs: what is measured of kernels and of collectives alone."""
+"""Sections of a validation beside training runs: what is measured of kernels alone."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from runners.measurements import KERNELS, read_measured, table_of
+
 if TYPE_CHECKING:
     from runners.kernel_report import KernelsFound
 
 __all__ = ["Section", "sections"]
 
-KERNELS, COLLECTIVES = "kernels.csv", "collectives.csv"
 JUDGED = ("product", "attention")  # kinds of kernels that a bound is for
 
 
@@ -33,28 +34,25 @@ class Section:
 
 
 def sections(folder: Path | None, bounds: Mapping[str, float]) -> Iterator[Section]:
-    """Those whose tables are in ``folder``, if there is one.
+    """Those of kernels, if ``folder`` has a table of them.
 
     Args:
+        folder: Of the reference data, if there is one.
         bounds: Mean absolute errors that are asked for, by section.
     """
-    if folder is None:
-        return
-    if (folder / KERNELS).is_file():
-        found = _errors(folder / KERNELS)
+    if folder is not None and table_of(folder, KERNELS).is_file():
+        found = _errors(folder)
         yield _kernels(found, bounds["kernels"])
         yield _scaled(found, bounds["scaled"])
-    if (folder / COLLECTIVES).is_file():
-        yield _collectives(folder / COLLECTIVES, bounds["collectives"])
 
 
-def _errors(table: Path) -> KernelsFound:
+def _errors(folder: Path) -> KernelsFound:
     """Of all kernels, with the library's curves."""
     from runners.kernel_fit import errors
     from runners.kernel_report import KernelsFound
     from runners.kernels import read_kernels
 
-    kernels, left_out = read_kernels(table)
+    kernels, left_out = read_measured(folder, KERNELS, read_kernels)
     return KernelsFound((), list(zip(kernels, errors(kernels), strict=True)), left_out)
 
 
@@ -102,33 +100,3 @@ def _scaled(found: KernelsFound, bound: float) -> Section:
                 if error > bound:
                     passed.append(f"kernels ({kind}) carried from {source} to {target}")
     return Section("Kernels carried to another device", lines, passed)
-
-
-def _collectives(table: Path, bound: float) -> Section:
-    """How far ``collective=auto`` is off on one host, on sizes that its calibration has not seen."""
-    from runners.bench import simulated_us
-    from runners.calibration_report import held_out_parts
-    from runners.measured import read
-    from xsim.spec.protocols import generations
-
-    rows, _ = read(table)
-    held = held_out_parts([row for row in rows if row.hosts == 1])["sizes between"]
-    lines = [
-        f"Asked for: a mean under {bound:.0%} on sizes that no fit has seen, on one host. docs/collectives.md has the",
-        "rest, and what is fitted on what.",
-        "",
-        "| generation | rows | error | bias |",
-        "|---|---|---|---|",
-    ]
-    passed, points = [], dict[str, list[tuple[float, float]]]()
-    for name, generation in generations().items():
-        own = [row for row in held if row.machine.device in generation.devices]
-        if not own:
-            continue
-        points[name] = [(row.time_us / 1e6, simulated_us(row, None) / 1e6) for row in own]
-        errors = [predicted / measured - 1 for measured, predicted in points[name]]
-        error = fmean(map(abs, errors))
-        lines.append(f"| {name} | {len(own)} | {error:.1%} | {fmean(errors):+.1%} |")
-        if error > bound:
-            passed.append(f"collectives of {name}")
-    return Section("Collectives on one host", lines, passed, points)

@@ -19,7 +19,7 @@ from runners.points import Point
 from runners.pool import Finished, Limits
 from runners.published.plan import plan_rows
 from runners.published.sections import sections
-from runners.validate import BOUNDS, NARROW, VARIABLE, _figure, bounds, cases, fastest, main, missed
+from runners.validate import BOUNDS, NARROW, VARIABLE, bounds, cases, fastest, main, missed
 from runners.worker import simulate
 from tests.runners.measured_rows import ROWS, simulated
 
@@ -186,21 +186,14 @@ def test_the_command_writes_a_page_and_fails_where_a_bound_is_passed(
     assert ("the bounds of korthikanti_2022" in told.err) == bool(code)
 
 
-def test_kernels_and_collectives_are_judged_where_their_tables_are(reference_data: Path, tmp_path: Path) -> None:
-    asked = {"kernels": 0.05, "scaled": 0.15, "collectives": 0.10}
-    kernels, scaled, collectives = sections(reference_data / "measured", asked)
+def test_kernels_are_judged_where_their_table_is(reference_data: Path, tmp_path: Path) -> None:
+    asked = {"kernels": 0.05, "scaled": 0.15}
+    kernels, scaled = sections(reference_data, asked)
 
     assert "kernels (product) of a100_80" in kernels.passed
     assert "kernels (product) of h200" not in kernels.passed
     assert scaled.passed == ["kernels (attention) carried from a100_80 to h100_80"]
     assert len(scaled.lines) == 5 + 2 * 3
-    assert [line.split("|")[1].strip() for line in collectives.lines[5:]] == ["ampere", "hopper", "blackwell", "ada"]
-    assert collectives.passed == []
-    assert list(collectives.points) == ["ampere", "hopper", "blackwell", "ada"]
-    (path,) = (line for line in _figure(collectives, tmp_path) if line)
-    assert path == "![Collectives on one host: predicted over measured](figures/Collectives_on_one_host.png)"
-    assert (tmp_path / "figures" / "Collectives_on_one_host.png").stat().st_size > 10_000
-    assert _figure(kernels, tmp_path) == []
     assert list(sections(tmp_path, {})) == []
     assert list(sections(None, {})) == []
 
