@@ -63,7 +63,7 @@ ROOT: Mapping[str, str] = {
     "launch": "of one kernel or collective by the host, 20 us perhaps; 0 us: its device never waits for it",
     "framework": "memory that the framework takes of each device, 1.3 GB perhaps",
     "fragmentation": "part of the memory taken for tensors that lies unusable between them, 0.1 perhaps",
-    "contention": "part of a device's processors that a collective takes from a product beside it, 0.12 perhaps",
+    "contention": "processors that a collective or sync takes from what computes beside it, 0.12 of them perhaps",
     "seed": "of everything random",
     "iterations": "of one run, with noise=devices or background traffic: the mean, its confidence, p50 and p99",
     "data_loading": "how late the samples of an iteration come, 50 ms perhaps; 0 s: they are loaded ahead",

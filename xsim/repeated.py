@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from xsim.company import beside_syncs
 from xsim.fabric.fabric import Fabric
 from xsim.iterations import Iterations
 from xsim.plan.lower import Lowered
@@ -54,9 +55,16 @@ def _iteration(experiment: Experiment, lowered: Lowered, nominal: Fabric, number
     workload = lowered.on(devices) if draw.speeds else lowered.workload
     workload = loading(stalled(workload, draw.stalls), experiment.data_loading_ps)
     fabric = draw.fabric(nominal)
-    network = experiment.network.open(fabric, seed, experiment.faults)
-    background = experiment.background.traffic(nominal, seed)
-    timeline = execute(workload, network, fabric, fold=experiment.fold, background=background)
+
+    def executed(workload: Workload) -> tuple[Network, Timeline]:
+        network = experiment.network.open(fabric, seed, experiment.faults)
+        background = experiment.background.traffic(nominal, seed)
+        return network, execute(workload, network, fabric, fold=experiment.fold, background=background)
+
+    network, timeline = executed(workload)
+    if (share := experiment.scenario.contention) and workload.syncs:
+        workload = beside_syncs(workload, timeline, share)
+        network, timeline = executed(workload)
     return Simulated(tuple(device.speed for device in devices), workload, fabric, network, timeline)
 
 

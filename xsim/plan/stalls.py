@@ -15,9 +15,10 @@ from itertools import accumulate
 from xsim.plan.draw import Stall
 from xsim.plan.workload import UPDATE, Action, Body, Collect, Compute, Program, Workload
 
-__all__ = ["loading", "stalled"]
+__all__ = ["STANDING", "loading", "stalled"]
 
 LOADING, STALL = "data_loading", "stall"
+STANDING = frozenset(("launch", LOADING, STALL))  # in which a rank stands still
 
 
 def stalled(workload: Workload, stalls: Callable[[int], Iterator[Stall]]) -> Workload:

@@ -52,8 +52,9 @@ class Scenario:
             host where that is longer than its own work (``xsim.plan.dispatch`` has figures of eager PyTorch).
         framework_bytes: What each device gives to the framework: contexts, kernels, libraries' own buffers.
         fragmentation: Part of what the framework has taken for tensors that lies unusable between them.
-        contention: Part of a device's processors that a collective takes from the product beside it, with
-            ``tp_overlap`` of the deployment (``xsim.plan.beside`` has figures), or from attention beside the ring.
+        contention: Part of a device's processors that a collective takes from what computes beside it: a product with
+            ``tp_overlap`` of the deployment (``xsim.plan.beside`` has figures), attention beside the ring, and
+            whatever runs beside syncs of gradients and weights.
     """
 
     cluster: ClusterSpec
