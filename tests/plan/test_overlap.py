@@ -225,8 +225,8 @@ def test_contention_slows_products_beside_collectives_and_nothing_else(sequence_
         check_account(held.workload, held.timeline)
 
 
-def test_without_overlap_there_is_no_contention() -> None:
-    asked = question(4, overlap=False, seq_len=512)
+def test_without_overlap_or_syncs_there_is_no_contention() -> None:
+    asked = replace(question(4, overlap=False), model=model(seq_len=512, tied=False))
     free, held = (run(Experiment(scenario=replace(asked, contention=share), memory="report")) for share in (0.0, 0.25))
 
     assert held.timeline.makespan_ps == free.timeline.makespan_ps
