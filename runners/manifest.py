@@ -24,12 +24,16 @@ PACKAGES = ("xsim", "hydra-core", "mlflow", "numba", "numpy", "pyarrow", "ray", 
 GIT_S = 10.0
 
 
-def manifest(plan: Plan, argv: Sequence[str]) -> dict[str, object]:
-    """Everything needed to ask again: command, versions, state of the source, seeds, and the points by key and name."""
+def manifest(plan: Plan, argv: Sequence[str], program: str = "sweep") -> dict[str, object]:
+    """Everything needed to ask again: command, versions, state of the source, seeds, and the points by key and name.
+
+    Args:
+        program: Which of ``runners`` was started, with ``argv``.
+    """
     settings = plan.settings
     return {
         "sweep": sweep_of(point.key for point in plan.points),
-        "command": ["python", "-m", "runners.sweep", *shown_words(argv)],
+        "command": ["python", "-m", f"runners.{program}", *shown_words(argv)],
         "folder": str(Path.cwd()),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "code": plan.points[0].code,

@@ -142,7 +142,7 @@ def _simulated(points: Iterable[Point], settings: Settings, argv: Sequence[str])
         history = History.of(store.folder)
         missing = [point for point in plan.points if why(point, history, settings)]
         tell(f"{NAME}: {counted(len(plan.points), 'simulation')}, {len(plan.points) - len(missing)} already there")
-        store.begin(manifest(plan, argv))
+        store.begin(manifest(plan, argv, NAME))
         before = Counter(history.known[p.key] for p in plan.points if p.key in history.known and p not in missing)
         brake = Brake(stop, settings.max_failures, settings.time_budget_s)
         ended = Running(plan, store, len(plan.points), before, history.durations, None, brake).run(missing)

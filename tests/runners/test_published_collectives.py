@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -123,6 +124,8 @@ def test_the_command_runs_them_beside_training_runs(
     assert "| ada | 0 |  |  | 1 |" in page
     assert "(figures/Collectives_on_one_host.png)" in page
     assert "Collectives over several hosts" not in page
+    asked = json.loads((tmp_path / "validate" / "sweep.json").read_text())["command"]
+    assert asked == ["python", "-m", "runners.validate", f"out={tmp_path}"]
     assert ("collectives of ampere, collectives of hopper" in capsys.readouterr().err) == bool(code)
 
     assert main([f"out={tmp_path}", "dry_run=true"]) == 0
