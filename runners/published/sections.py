@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from runners.measurements import KERNELS, read_measured, table_of
+from runners.report_text import as_table
 
 if TYPE_CHECKING:
     from runners.kernel_report import KernelsFound
@@ -61,22 +62,12 @@ def _kernels(found: KernelsFound, bound: float) -> Section:
     from runners.kernel_fit import FITS
     from runners.kernel_report import met
 
-    lines = [
+    asked = [
         f"Asked for: a mean of at most {bound:.0%} on shapes that no fit has seen. docs/kernels.md has the rest, and",
         "what is fitted on what.",
-        "",
-        "| device | kind | rows | error | bias |",
-        "|---|---|---|---|---|",
     ]
-    passed = []
-    for fit in FITS:
-        off = met(found, fit.device, fit.kind) if fit.kind in JUDGED else []
-        if off:
-            error = fmean(map(abs, off))
-            lines.append(f"| {fit.device} | {fit.kind} | {len(off)} | {error:.1%} | {fmean(off):+.1%} |")
-            if error > bound:
-                passed.append(f"kernels ({fit.kind}) of {fit.device}")
-    return Section("Kernels", lines, passed)
+    parts = [((fit.device,), fit.kind, met(found, fit.device, fit.kind)) for fit in FITS]
+    return _judged("Kernels", asked, ("device",), parts, lambda place: f"of {place[0]}", bound)
 
 
 def _scaled(found: KernelsFound, bound: float) -> Section:
@@ -84,19 +75,33 @@ def _scaled(found: KernelsFound, bound: float) -> Section:
     from runners.kernel_fit import CARRIED
     from runners.kernel_report import carried_off
 
-    lines = [
+    asked = [
         f"Asked for: a mean of at most {bound:.0%}, with the curve of one device carried to another, of whose kernels",
         "it has seen none.",
-        "",
-        "| from | to | kind | rows | error | bias |",
-        "|---|---|---|---|---|---|",
     ]
-    passed = []
-    for source, target in CARRIED:
-        for kind, off in carried_off(found, source, target).items():
-            if kind in JUDGED:
-                error = fmean(map(abs, off))
-                lines.append(f"| {source} | {target} | {kind} | {len(off)} | {error:.1%} | {fmean(off):+.1%} |")
-                if error > bound:
-                    passed.append(f"kernels ({kind}) carried from {source} to {target}")
-    return Section("Kernels carried to another device", lines, passed)
+    parts = [
+        ((source, target), kind, off)
+        for source, target in CARRIED
+        for kind, off in carried_off(found, source, target).items()
+    ]
+    heading = "Kernels carried to another device"
+    return _judged(heading, asked, ("from", "to"), parts, lambda place: f"carried from {place[0]} to {place[1]}", bound)
+
+
+def _judged(
+    heading: str,
+    asked: Sequence[str],
+    columns: Sequence[str],
+    parts: Iterable[tuple[tuple[str, ...], str, Sequence[float]]],
+    named: Callable[[tuple[str, ...]], str],
+    bound: float,
+) -> Section:
+    """A table of ``parts``, (where, kind of kernels, errors of each), of the kinds that a bound is for."""
+    rows, passed = [], []
+    for where, kind, off in parts:
+        if kind in JUDGED and off:
+            error = fmean(map(abs, off))
+            rows.append((*where, kind, len(off), f"{error:.1%}", f"{fmean(off):+.1%}"))
+            if error > bound:
+                passed.append(f"kernels ({kind}) {named(where)}")
+    return Section(heading, [*asked, "", *as_table((*columns, "kind", "rows", "error", "bias"), rows)], passed)
