@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import heapreplace
 from itertools import accumulate
 
 from xsim.fabric.fabric import Fabric
@@ -68,7 +69,8 @@ class Folding:
             for index in sync.programs if sync.does == "ahead" else ():
                 self._ready_ps[index][number] = -_NEVER_PS
         self._joined_ps: list[list[int | None]] = [[None] * len(sync.programs) for sync in workload.syncs]
-        self._known_ps = [0] * len(workload.syncs)  # of each sync, what ``_earliest_ps`` has last said
+        # Of each sync a heap of (earliest instant, when last asked, member): that only grows.
+        self._comes_ps = [[(-_NEVER_PS, member) for member in range(len(sync.programs))] for sync in workload.syncs]
         self._open = [len(sync.programs) for sync in workload.syncs]
         self._coming: dict[Sync, deque[int]] = defaultdict(deque)
         for number, sync in enumerate(workload.syncs):
@@ -108,9 +110,8 @@ class Folding:
         for sync in self._rival_syncs.get(program, ()):
             if coming := self._coming[sync]:  # nobody comes to the others before he has come to this one
                 first = coming[0]
-                if self._known_ps[first] < quiet_ps:  # what was known holds: nobody ever comes earlier than he could
-                    self._known_ps[first] = self._earliest_ps(first)
-                    quiet_ps = min(quiet_ps, self._known_ps[first])
+                if self._comes_ps[first][0][0] < quiet_ps:  # what was known holds: nobody ever comes earlier
+                    quiet_ps = min(quiet_ps, self._earliest_ps(first))
         return max(quiet_ps, now_ps)
 
     def stands(self, program: int, number: int, least_ps: int, at_ps: int) -> None:
@@ -140,11 +141,19 @@ class Folding:
             coming.popleft()
 
     def _earliest_ps(self, sync: int) -> int:
-        """Before this instant ``sync``, which is not over, moves no byte."""
-        return min(
-            self._origin_ps[program] + self._ready_ps[program][sync] if joined is None else joined
-            for program, joined in zip(self._syncs[sync].programs, self._joined_ps[sync], strict=True)
-        )
+        """Before this instant ``sync``, which is not over, moves no byte.
+
+        Its members are looked at in the order in which they were to come, up to the first that still may.
+        """
+        heap, joined, programs = self._comes_ps[sync], self._joined_ps[sync], self._syncs[sync].programs
+        while True:
+            known_ps, member = heap[0]
+            comes_ps = joined[member]
+            if comes_ps is None:
+                comes_ps = self._origin_ps[programs[member]] + self._ready_ps[programs[member]][sync]
+            if comes_ps <= known_ps:
+                return known_ps
+            heapreplace(heap, (comes_ps, member))
 
 
 class _Meetings:
