@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar, cast
 import xsim
 from analysis.version import SCHEMA_VERSION
 from runners.faults import plain_faults, read_faults
+from runners.scalars import flag, launch, number, numbers, policy, quantity, whole
 from xsim.errors import SpecError
 from xsim.experiment import Experiment
 from xsim.families import FAMILIES, INSIDE, build
@@ -29,11 +30,9 @@ from xsim.spec.codec import from_plain, to_plain
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.model import ModelSpec
 from xsim.spec.scenario import Scenario
-from xsim.units import PS_PER_S, format_bytes, format_time, parse_bytes, parse_time
+from xsim.units import format_bytes, format_time, parse_bytes, parse_time
 
 __all__ = ["INPUT_KEYS", "SCHEMA_VERSION", "Inputs", "canonical", "code_hash", "key_of", "read", "resolved"]
-
-LARGEST = 2**63 - 1  # that a column of whole numbers holds
 
 INPUT_KEYS = (
     "cluster",
@@ -147,25 +146,25 @@ def read(config: Mapping[str, object]) -> Inputs:
         model=_spec(ModelSpec, config, "model"),
         deployment=deployment,
         members={family: _member(family, _chosen(config, family)) for family in FAMILIES},
-        batch=_whole("batch", batch),
+        batch=whole("batch", batch),
         precision=str(config["precision"]),
         optimizer=str(config["optimizer"]),
         attention=str(config.get("attention", "flash")),
         loss=str(config.get("loss", "fused")),
         context_parallel=str(config.get("context_parallel", "ring")),
-        expert_load=_numbers("expert_load", config.get("expert_load") or ()),
-        capacity_factor=_number("capacity_factor", config.get("capacity_factor", 0.0)),
+        expert_load=numbers("expert_load", config.get("expert_load") or ()),
+        capacity_factor=number("capacity_factor", config.get("capacity_factor", 0.0)),
         gradient_dtype=None if config.get("gradient_dtype") is None else str(config["gradient_dtype"]),
-        launch_ps=_launch(config.get("launch", "0 us")),
-        framework_bytes=_quantity(parse_bytes, "framework", config.get("framework", "0 GB")),
-        fragmentation=_number("fragmentation", config.get("fragmentation", 0.0)),
-        contention=_number("contention", config.get("contention", 0.0)),
-        seed=_whole("seed", config["seed"]),
-        iterations=_whole("iterations", config.get("iterations", 1)),
-        data_loading_ps=_quantity(parse_time, "data_loading", config.get("data_loading", "0 s")),
+        launch_ps=launch(config.get("launch", "0 us")),
+        framework_bytes=quantity(parse_bytes, "framework", config.get("framework", "0 GB")),
+        fragmentation=number("fragmentation", config.get("fragmentation", 0.0)),
+        contention=number("contention", config.get("contention", 0.0)),
+        seed=whole("seed", config["seed"]),
+        iterations=whole("iterations", config.get("iterations", 1)),
+        data_loading_ps=quantity(parse_time, "data_loading", config.get("data_loading", "0 s")),
         faults=read_faults(config.get("faults")),
-        memory=_policy(config["memory"]),
-        verify=_flag("verify", config["verify"]),
+        memory=policy(config["memory"]),
+        verify=flag("verify", config["verify"]),
     )
 
 
@@ -260,51 +259,3 @@ def _member(family: str, node: object) -> tuple[str, Any]:
 
 def _as_tuple(value: object) -> object:
     return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
-
-
-def _whole(name: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise SpecError(name, value, f"its type is {type(value).__name__}", "write a whole number")
-    if not -LARGEST <= value <= LARGEST:
-        raise SpecError(name, value, "it is too large for a column of results", f"write at most {LARGEST}")
-    return value
-
-
-def _quantity(parse: Callable[[object], int], name: str, value: object) -> int:
-    try:
-        return parse(value)
-    except SpecError as error:
-        raise error.under(name) from None
-
-
-def _launch(value: object) -> int:
-    time_ps = _quantity(parse_time, "launch", value)
-    if time_ps > PS_PER_S:
-        raise SpecError("launch", value, "no host takes so long for one kernel", "write such as 20 us")
-    return time_ps
-
-
-def _number(name: str, value: object) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise SpecError(name, value, f"its type is {type(value).__name__}", "write a number")
-    return float(value)
-
-
-def _numbers(name: str, value: object) -> tuple[float, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise SpecError(name, value, f"its type is {type(value).__name__}", "write a list of numbers")
-    return tuple(_number(f"{name}[{index}]", entry) for index, entry in enumerate(value))
-
-
-def _policy(value: object) -> Literal["enforce", "report"]:
-    if value == "enforce":
-        return "enforce"
-    if value == "report":
-        return "report"
-    raise SpecError("memory", value, "there is no such policy", "choose one of enforce, report")
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise SpecError(name, value, f"its type is {type(value).__name__}", "write true or false")
-    return value

@@ -220,9 +220,16 @@ def bounds(path: Path = BOUNDS) -> tuple[tuple[Bound, ...], Mapping[str, float]]
     from analysis.validation import Bound
 
     plain = yaml.safe_load(path.read_text(encoding="utf-8"))
-    asked = [(each["group"], each.get("time"), each.get("memory"), each["peers"]) for each in plain["bounds"]]
-    found = tuple(Bound(name=name, time=time, memory=memory, peers=peers) for name, time, memory, peers in asked)
-    return found, plain["sections"]
+    found = (
+        Bound(
+            name=f"*{NARROW}" if each.get("narrow") else each["group"],
+            time=each.get("time"),
+            memory=each.get("memory"),
+            peers=each["peers"],
+        )
+        for each in plain["bounds"]
+    )
+    return tuple(found), plain["sections"]
 
 
 def missed(path: Path = BOUNDS, *, alone: bool = True) -> dict[str, str]:

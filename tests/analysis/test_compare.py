@@ -2,37 +2,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
-from analysis.cases import CASE_COLUMNS, Failure, compare, failures, offered
+from analysis.cases import Failure, compare, failures, offered
 from analysis.compare import draw, main, show
-from analysis.plots import save_bars
 from analysis.screen import MANY, fits, print_table
 from analysis.titles import USUAL
-
-
-def table(*rows: Mapping[str, object]) -> pa.Table:
-    common: dict[str, object] = dict.fromkeys(CASE_COLUMNS, "same") | {"seed": 0, "batch": 24}
-    figures: dict[str, object] = {"status": "ok", "reason": "", "training_time_s": 1.0, "bubble_time_s": 0.1}
-    figures |= {"reshard_comm_time_s": 0.0, "dp_comm_time_s": 0.0}
-    return pa.Table.from_pylist([{**common, **figures, "idle_time_s": 0.0, "fits": True, **row} for row in rows])
-
-
-def squeezed(text: str) -> str:
-    return " ".join(text.split())
-
-
-GRID = table(
-    {"cluster": "a", "deployment": "a_7b", "reshard": "lcm", "training_time_s": 1.0},
-    {"cluster": "a", "deployment": "a_7b", "reshard": "hetauto", "training_time_s": 1.5},
-    {"cluster": "b", "deployment": "b_7b", "reshard": "lcm", "training_time_s": 2.0, "fits": False},
-    {"cluster": "b", "deployment": "b_7b", "reshard": "hetauto", "status": "invalid", "reason": "no such layer"},
-)
+from tests.analysis.compared import GRID, Terminal, squeezed, table
 
 
 def test_strategies_stand_side_by_side() -> None:
@@ -164,54 +142,9 @@ def test_nothing_at_all_is_fine() -> None:
     assert out.getvalue() == ""
 
 
-def test_the_figure_is_a_picture(tmp_path: Path) -> None:
-    path = save_bars(compare(GRID), tmp_path / "figures" / "by_reshard.png")
-
-    assert path.read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_figure_marks_what_does_not_fit_and_names_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A missing bar would look like a zero, and one of a plan that cannot be like any other."""
-    from matplotlib.figure import Figure
-
-    drawn: list[Figure] = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
-    many = table(*({"cluster": f"c{number}", "fits": number > 0} for number in range(100)))
-
-    save_bars(compare(GRID), tmp_path / "few.png")
-    save_bars(compare(many), tmp_path / "many.png")
-
-    few, points = drawn
-    for axes in few.axes:
-        assert [patch.get_hatch() for patch in axes.patches] == [None, "////", None, None]
-        assert [text.get_text().strip() for text in axes.texts] == ["invalid"]
-    assert [(np.size(line.get_xdata()), line.get_marker()) for line in points.axes[0].lines] == [
-        (99, "."),
-        (1, "x"),
-    ]
-    for figure in drawn:
-        legend = figure.axes[0].get_legend()
-        assert legend is not None
-        assert legend.get_texts()[-1].get_text() == "does not fit into memory"
-
-
-@pytest.mark.filterwarnings("error")
-def test_many_options_have_room_in_the_figure(tmp_path: Path) -> None:
-    rows = [{"reshard": f"a_long_name_of_option_{number}"} for number in range(12)]
-
-    save_bars(compare(table(*rows)), tmp_path / "by_reshard.png")
-
-
 def test_a_folder_without_results_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path)]) == 2
     assert "it holds no results" in capsys.readouterr().err
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
@@ -299,70 +232,6 @@ def test_one_option_is_neither_fastest_nor_slowest() -> None:
     assert "slowest" not in out.getvalue()
 
 
-def synced(cluster: str, **overheads_s: tuple[float, float]) -> list[dict[str, object]]:
-    """A row per strategy of ``cluster`` with its exposed hand-overs and gradient syncs."""
-    return [
-        {"cluster": cluster, "reshard": name, "reshard_comm_time_s": resharding_s, "dp_comm_time_s": dp_comm_s}
-        for name, (resharding_s, dp_comm_s) in overheads_s.items()
-    ]
-
-
-SYNCED = table(
-    *synced("a", lcm=(0.03, 0.045), hetauto=(0.05, 0.05), alpacomm=(0.02, 0.04)),
-    *synced("b", lcm=(0.0, 0.0), hetauto=(0.0, 0.0), alpacomm=(0.0, 0.0)),
-)
-
-
-def test_sync_overhead_is_hand_overs_and_gradient_syncs() -> None:
-    """0.075 s are a quarter less than 0.1 s and a quarter more than 0.06 s."""
-    out = io.StringIO()
-
-    show(SYNCED, file=out)
-
-    text = squeezed(out.getvalue())
-    assert "sync overhead of lcm: how much less than each of the others" in text
-    assert "| cluster | model | lcm [s] | against hetauto | against alpacomm |" in text
-    assert "| a | same | 0.075000 | 25.0% | -25.0% |" in text
-    assert "| b | same | 0.000000 | - | - |" in text
-    assert "the Xsim paper (section 1) reports up to 21% less" in text
-
-
-def test_sync_overhead_of_another_baseline() -> None:
-    out = io.StringIO()
-
-    show(SYNCED, baseline="alpacomm", file=out)
-
-    assert "| a | same | 0.060000 | 20.0% | 40.0% |" in squeezed(out.getvalue())
-
-
-@pytest.mark.parametrize("options", [{"by": "network"}, {"baseline": "star"}], ids=str)
-def test_no_sync_overhead_of_what_did_not_run(options: dict[str, str]) -> None:
-    out = io.StringIO()
-
-    show(SYNCED, file=out, by=options.get("by"), baseline=options.get("baseline", "lcm"))
-
-    assert "sync overhead" not in out.getvalue()
-
-
-def test_sync_overhead_is_unknown_where_the_table_does_not_tell() -> None:
-    out = io.StringIO()
-
-    show(SYNCED.drop_columns(["reshard_comm_time_s"]), file=out)
-
-    assert "| a | same | - | - | - |" in squeezed(out.getvalue())
-
-
-def test_sync_overhead_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    out = Terminal()
-
-    show(SYNCED, file=out)
-
-    text = squeezed(re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()))
-    assert "lcm has less by" in text
-    assert "hetauto 0.100000 25.0% alpacomm 0.060000 -25.0%" in text
-
-
 def test_a_file_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "results.parquet"
     path.write_bytes(b"")
@@ -384,12 +253,3 @@ def test_large_tables_look_as_small_ones_do(monkeypatch: pytest.MonkeyPatch) -> 
 
     for more in ([], [["case", "1", "\u6700\u5feb"]], [["long " * 30, "1", "x"]], [["x" * 300, "1", "x"]]):
         assert printed(rows + more, MANY) == printed(rows + more, 10**9)
-
-
-def test_a_figure_of_many_cases_is_points(tmp_path: Path) -> None:
-    """Bars of 2,500 cases would be an image that no library can draw."""
-    many = table(*({"cluster": f"c{number // 2}", "reshard": ("lcm", "hetauto")[number % 2]} for number in range(1400)))
-
-    path = save_bars(compare(many), tmp_path / "x.png")
-
-    assert path.read_bytes().startswith(b"\x89PNG")

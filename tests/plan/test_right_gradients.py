@@ -21,7 +21,7 @@ from xsim.families import members
 from xsim.plan.comm import lower_plan
 from xsim.plan.contracts import CollectiveAlgorithm, Reshard
 from xsim.plan.layout import Layout, even_cuts
-from xsim.plan.replay import adversarial_orders, events_of
+from xsim.plan.replay import adversarial_orders, events_of, waits_of
 from xsim.plan.reshard.lcm import Lcm
 
 EACH = pytest.mark.parametrize("strategy", [pytest.param(cls(), id=name) for name, cls in members("reshard")])
@@ -88,7 +88,7 @@ def expect_right(
     plan = strategy.reduce([one.layout for one in group], SITE)
     graph = lower_plan(plan, (range(RANKS),), lambda step: algorithm.expand(step, SITE), element_bytes)
     for before, expected in zip(held(group, parameters), on_one_device(group, parameters), strict=True):
-        last_possible_first = adversarial_orders(events_of(graph))[1]
+        last_possible_first = list(adversarial_orders(*waits_of(events_of(graph))))[1].tolist()
         for after in (carried_out(plan, before), carried_out(graph, before, element_bytes, last_possible_first)):
             for one in group:
                 np.testing.assert_allclose(steps_of(one, after), expected, rtol=0, atol=TOLERANCE)

@@ -17,20 +17,8 @@ from runners import mlflow_row, mlflow_runs, mlflow_writer
 from runners.mlflow_runs import end_sweep, identity, open_client, origin, process, runs_of, sweep_run
 from runners.mlflow_writer import Ending, Writer, tracked
 from runners.store import Row, Store, row_of
-from tests.runners.mlflow_stores import GRID, copied, experiment_id, log, logged, target
+from tests.runners.mlflow_stores import GRID, experiment_id, log, logged, target
 from tests.runners.test_store import FIGURES, outcome, point, write
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    found = Store(tmp_path / "outputs" / GRID)
-    found.begin({"code": "c1"})
-    return found
-
-
-@pytest.fixture
-def uri(store: Store, template: Path) -> str:
-    return copied(template, store.folder.parent)
 
 
 def row(key: str, status: str = "ok", attempt: int = 1, **values: Any) -> Row:

@@ -17,7 +17,7 @@ from runners import mlflow_writer, track
 from runners.mlflow_runs import open_client
 from runners.store import Store, row_of
 from runners.track import Tracker
-from tests.runners.mlflow_stores import GRID, WriterThread, copied, logged, target
+from tests.runners.mlflow_stores import WriterThread, logged, target
 from tests.runners.test_store import outcome, point, write
 
 SWEEP = """
@@ -34,18 +34,6 @@ while found._process is None:
 print(found._process.pid, flush=True)
 time.sleep(60)
 """
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    found = Store(tmp_path / "outputs" / GRID)
-    found.begin({"code": "c1"})
-    return found
-
-
-@pytest.fixture
-def uri(store: Store, template: Path) -> str:
-    return copied(template, store.folder.parent)
 
 
 def add(found: Tracker, key: str) -> None:

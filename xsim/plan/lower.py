@@ -87,7 +87,7 @@ def lower(
     devices = rank_devices(scenario.cluster)
     bodies = Bodies(Passes(scenario, compute, devices, plan.tp_async, plan.tp_overlap), collective, site, verify)
     kept = kept_states(scenario, plan, schedule.order) if plan.zero else {}
-    programs = partial(_programs, places, ready, needed, kept, once=plan.gather_overlap and plan.zero < 3)
+    programs = partial(_programs, places, ready, needed, kept, once=_gathers_ahead(plan))
     workload = Workload(
         programs=programs(bodies),
         moves=tuple(_moves(plan, places, wires)),
@@ -212,7 +212,7 @@ def _syncs(
     every = len(buckets) if plan.zero >= 2 else 0
     shares = state_shares(plan)
     forward = sorted(range(len(buckets)), key=lambda number: buckets[number].layers.start)
-    ahead = plan.gather_overlap and plan.zero < 3
+    ahead = _gathers_ahead(plan)
     turns = {number: turn for turn, number in enumerate(forward) if ahead}
     before: list[Sync] = []
     after: list[Sync] = []
@@ -247,6 +247,11 @@ def _syncs(
     first = [after[number] for number in turns]
     last = [] if ahead else after * (times if plan.zero >= 3 else 1)
     return (*first, *before * times, *last), [dict(own) for own in ready], [dict(own) for own in needed]
+
+
+def _gathers_ahead(plan: DeploymentPlan) -> bool:
+    """Whether what an iteration has updated is gathered beside the first passes of the next."""
+    return plan.gather_overlap and plan.zero < 3
 
 
 def _passes(bucket: Bucket) -> list[tuple[str, int]]:

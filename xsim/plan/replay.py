@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import heapq
-import random
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from xsim.errors import PlanError
 from xsim.fabric.transfers import TransferGraph
 from xsim.plan.comm import Collective, CommPlan, Step, Transfer
+from xsim.plan.kernels import put_in_order
 
-__all__ = ["Event", "Write", "adversarial_orders", "check_order", "events_of", "zeros_of"]
+__all__ = ["Event", "Write", "adversarial_orders", "check_order", "events_of", "row_event", "waits_of", "zeros_of"]
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +128,14 @@ def _unroll(graph: TransferGraph) -> Iterator[Event]:
                 else:
                     back = first + (turn - 1) * count
                     waits = (back + p, back + (p - 1) % count)
-                yield _row_event(graph, row, base + (p - turn) % count, turn, waits)
+                yield row_event(graph, row, base + (p - turn) % count, turn, waits)
                 number += 1
         last.update((base + p, number - count + p) for p in range(count))
         base += count
 
 
-def _row_event(graph: TransferGraph, row: int, carried: int, turn: int, waits: tuple[int, ...]) -> Event:
+def row_event(graph: TransferGraph, row: int, carried: int, turn: int, waits: tuple[int, ...]) -> Event:
+    """``row`` in round ``turn``, in which it carries the span of the row ``carried``."""
     span = range(int(graph.start[carried]), int(graph.stop[carried]))
     add = turn < graph.add_rounds[row] if graph.cycle_len[row] else bool(graph.add[row])
     step = Transfer(int(graph.src[row]), int(graph.dst[row]), span, bool(add))
@@ -182,38 +187,29 @@ _CLASHES = {"read": ("add", "write"), "add": ("read", "write"), "write": ("read"
 
 
 def _accesses(event: Event) -> Iterator[tuple[str, int, range]]:
+    read = set()  # in an all-reduce every rank reads the same
     for write in event.writes:
-        for source in write.sources:
-            yield "read", source, write.span
+        if (write.sources, write.span) not in read:
+            read.add((write.sources, write.span))
+            for source in write.sources:
+                yield "read", source, write.span
         yield "add" if write.add else "write", write.rank, write.span
 
 
-def adversarial_orders(events: Sequence[Event]) -> tuple[tuple[int, ...], ...]:
-    """Orders in which ``events`` may happen: as given, the last possible first, and three at random."""
-    count = len(events)
-    draws = [random.Random(seed) for seed in range(3)]
-    return (
-        tuple(range(count)),
-        _order(events, range(0, -count, -1)),
-        *(_order(events, [draw.random() for _ in events]) for draw in draws),
-    )
+def waits_of(events: Sequence[Event]) -> tuple[Ints, Ints]:
+    """Which earlier events each one waits for, in CSR form."""
+    ptr = np.cumsum([0, *(len(event.waits) for event in events)], dtype=np.int64)
+    return ptr, np.array([wait for event in events for wait in event.waits], dtype=np.int64)
 
 
-def _order(events: Sequence[Event], priority: Sequence[float]) -> tuple[int, ...]:
-    """The order in which always the ready event of the smallest priority comes next."""
-    open_waits = [len(set(event.waits)) for event in events]
-    followers: list[list[int]] = [[] for _ in events]
-    for number, event in enumerate(events):
-        for wait in set(event.waits):
-            followers[wait].append(number)
-    ready = [(priority[number], number) for number, waits in enumerate(open_waits) if waits == 0]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        _, number = heapq.heappop(ready)
-        order.append(number)
-        for follower in followers[number]:
-            open_waits[follower] -= 1
-            if open_waits[follower] == 0:
-                heapq.heappush(ready, (priority[follower], follower))
-    return tuple(order)
+def adversarial_orders(ptr: Ints, waits: Ints) -> Iterator[Ints]:
+    """Orders in which E events may happen: as given, the last possible first, and three at random.
+
+    Args:
+        ptr, waits: Which earlier events each one waits for, in CSR form.
+    """
+    count = len(ptr) - 1
+    yield np.arange(count)
+    yield put_in_order(np.arange(count)[::-1].copy(), ptr, waits)
+    for seed in range(3):
+        yield put_in_order(np.random.RandomState(seed).permutation(count), ptr, waits)  # a frozen stream

@@ -177,18 +177,18 @@ class Shard:
         )
 
     def product(
-        self, kind: str, name: str, shape: Product, *, reads: str, kept: int, narrow: bool, rows: int = 0
+        self, kind: str, name: str, shape: Product, *, reads: str, kept: int, narrow: bool, rows: int | None = None
     ) -> ShardedOperator:
         """Products of ``shape`` in one kernel, of activations with weights, and of both gradients.
 
         Args:
             kept: Elements of its input that it keeps.
-            rows: Of all products together; 0: as many as there are.
+            rows: Of all products together, if not all have as many as ``shape`` says.
         """
         narrow &= self.narrow
         size = NARROW_BYTES if narrow else self.dtype_bytes
         count, inner, outer = shape.batch, shape.inner, shape.columns
-        rows = rows or count * shape.rows
+        rows = count * shape.rows if rows is None else rows
         flops, weights = 2 * rows * inner * outer, count * inner * outer
         read, made = rows * inner, rows * outer
         added = 2 * weights * (self.gradient_bytes or self.dtype_bytes)

@@ -107,10 +107,8 @@ def _check_recompute(pipeline: Pipeline, scenario: Scenario) -> None:
                 fix = f"choose one of {', '.join(names)}"
                 raise SpecError(path, operator, "no layer of this model has such an operator", fix)
             if not 0 < count <= held:
-                problem = f"the stage has {held} transformer layers"
-                raise SpecError(
-                    path, f"{operator} in {count}", problem, f"write 1 to {held}" if held else "leave it out"
-                )
+                problem, fix = f"the stage has {held} transformer layers", f"write 1 to {held}"
+                raise SpecError(path, f"{operator} in {count}", problem, fix if held else "leave it out")
 
 
 def place(sketch: Sketch, scenario: Scenario, together: Together = "pipelines") -> DeploymentPlan:

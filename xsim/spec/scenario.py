@@ -9,7 +9,8 @@ from typing import Literal
 from xsim.errors import SpecError
 from xsim.spec.checks import at_least, at_most, not_negative, plausible
 from xsim.spec.cluster import ClusterSpec
-from xsim.spec.deployment import MOST_ACTIONS, DeploymentPlan, DeviceGroup, Stage, with_ends
+from xsim.spec.deployment import MOST_ACTIONS, DeploymentPlan, DeviceGroup, Stage
+from xsim.spec.ends import with_ends
 from xsim.spec.model import ModelSpec
 from xsim.spec.shares import share_cuts
 from xsim.units import PS_PER_S

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from tests.plan.search.small import PlanningSite, question, tables_of
-from xsim.errors import NoPlanError, SpecError, TooLongError
+from xsim.errors import SpecError, TooLongError
 from xsim.experiment import Experiment, run
 from xsim.fabric.topology.one_switch import OneSwitch
-from xsim.plan.contracts import Estimate, PlannerSite
-from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage
+from xsim.plan.contracts import Estimate
 from xsim.plan.memory import deployment_memory
 from xsim.plan.planner.xsim import Xsim
 from xsim.plan.schedule.dualpipe import DualPipe
@@ -19,7 +18,7 @@ from xsim.plan.schedule.gpipe import GPipe
 from xsim.plan.schedule.one_f_one_b import OneFOneB
 from xsim.plan.search import trials
 from xsim.plan.search.price import price
-from xsim.plan.sketch import place, sketch_of
+from xsim.plan.sketch import sketch_of
 from xsim.spec import deployment
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario, check_deployment
@@ -103,7 +102,6 @@ def test_plans_that_are_too_long_to_be_simulated_are_left_out(monkeypatch: pytes
 
     monkeypatch.setattr(deployment, "MOST_ACTIONS", first.passes - 1)
     assert planned(Xsim(top=0)).passes < first.passes
-    assert Xsim().plan(ASKED, asking(Steps())).passes < first.passes
     monkeypatch.setattr(deployment, "MOST_ACTIONS", 1)
     with pytest.raises(TooLongError, match="more than 1 forward and backward passes"):
         planned(Xsim(top=0))
@@ -197,58 +195,6 @@ def test_a_small_budget_is_told() -> None:
     assert planned(Xsim(top=0, budget=3)).name == "xsim, cut short by its budget"
 
 
-def test_a_warm_start_keeps_the_given_plan_unless_there_is_better() -> None:
-    best = planned(Xsim(top=0))
-    given = replace(ASKED, deployment=replace(best, name="mine"))
-    slow = Sketch((Pipeline((SketchStage(range(1, 5), (Copies("slow", 1),)),), 1, 16),))
-
-    same = planned(Xsim(top=0, budget=2, warm_start=True), given)
-    better = planned(Xsim(top=0, warm_start=True), replace(ASKED, deployment=place(slow, ASKED)))
-
-    assert priced_ps(same) == priced_ps(best)
-    assert priced_ps(better) == priced_ps(best)
-    with pytest.raises(SpecError, match="warm_start"):
-        planned(Xsim(warm_start=True))
-
-
-@dataclass(frozen=True, slots=True)
-class Fond(PlanningSite):
-    """Simulates the plan of one name as the fastest, and counts."""
-
-    seen: list[str] = field(default_factory=list)
-    best_ps: int = 4
-
-    def simulate(self, deployment: DeploymentPlan) -> Estimate:
-        self.seen.append(deployment.name)
-        return Estimate(training_time_ps=self.best_ps if deployment.name == "mine" else 5, fits=True)
-
-
-@pytest.mark.parametrize("top", [1, 3])
-def test_a_warm_start_is_simulated_first_and_stays_if_that_says_so(top: int) -> None:
-    slow = Sketch((Pipeline((SketchStage(range(1, 5), (Copies("slow", 1),)),), 1, 16),), name="mine")
-    given = replace(ASKED, deployment=place(slow, ASKED))
-    judge = Fond(OneSwitch().build(ASKED.cluster), ASKED.dtype_bytes)
-
-    found = Xsim(top=top, warm_start=True, others=()).plan(given, judge)
-
-    assert judge.seen[0] == "mine"
-    assert len(judge.seen) == top + 1
-    assert replace(found, predicted_ps=None) == given.deployment
-    with pytest.raises(SpecError, match=r"planner.warm_start .* uses rank 2, which is lost"):
-        planned(Xsim(warm_start=True, lost=(2,)), given)
-
-
-def test_a_warm_start_stays_beside_a_rival_that_is_no_better() -> None:
-    slow = Sketch((Pipeline((SketchStage(range(1, 5), (Copies("slow", 1),)),), 1, 16),), name="mine")
-    given = replace(ASKED, deployment=place(slow, ASKED))
-    judge = Fond(OneSwitch().build(ASKED.cluster), ASKED.dtype_bytes, best_ps=5)
-
-    found = Xsim(top=1, warm_start=True, others=("hexiscale", "malleus")).plan(given, judge)
-
-    assert len(judge.seen) > 2
-    assert found.name == "mine"
-
-
 def test_memory_follows_the_schedule() -> None:
     roomy = planned(Xsim(top=0), TIGHT)
     full = Xsim(top=0).plan(TIGHT, replace(site(TIGHT), schedule=GPipe()))
@@ -293,100 +239,3 @@ def test_the_whole_program_takes_it() -> None:
 
     assert result.metrics.predicted_s is not None
     assert result.metrics.predicted_s == pytest.approx(result.timeline.makespan_ps / 1e12, rel=0.2)
-
-
-@dataclass(frozen=True, slots=True)
-class Alone:
-    """A planner that puts all on the first rank."""
-
-    def plan(self, scenario: Scenario, _: PlannerSite) -> DeploymentPlan:
-        stage = SketchStage(range(1, scenario.model.layers + 1), (Copies("fast", 1),))
-        return place(Sketch((Pipeline((stage,), 1, scenario.batch),)), scenario)
-
-
-@dataclass(frozen=True, slots=True)
-class Rival(PlanningSite):
-    """Has one other planner, whose plan it simulates as the fastest."""
-
-    def planner(self, name: str, **options: object) -> Alone:
-        assert (name, options) == ("malleus", {})
-        return Alone()
-
-    def simulate(self, deployment: DeploymentPlan) -> Estimate:
-        return Estimate(training_time_ps=5 if _on_one_rank(deployment) else 9, fits=True)
-
-
-def _on_one_rank(plan: DeploymentPlan) -> bool:
-    return [group.ranks for _, group in plan.groups()] == [(0,)]
-
-
-def test_plans_of_other_planners_compete_by_simulation() -> None:
-    there = Rival(OneSwitch().build(ASKED.cluster), ASKED.dtype_bytes)
-
-    assert _on_one_rank(Xsim(others=("malleus",)).plan(ASKED, there))
-    assert not _on_one_rank(Xsim(others=()).plan(ASKED, there))
-    assert not _on_one_rank(Xsim(others=("malleus",), top=0).plan(ASKED, there))
-
-
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """A planner that tells of its progress without end, or until it is stopped."""
-
-    error: Exception | None = None
-
-    def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
-        if self.error is not None:
-            raise self.error
-        for step in range(10**6):
-            site.progress(step, 10**6, "steps")
-        return Alone().plan(scenario, site)
-
-
-@dataclass(frozen=True, slots=True)
-class Asking(PlanningSite):
-    """Has one other planner."""
-
-    other: Steps = field(default_factory=Steps)
-
-    def planner(self, name: str, **options: object) -> Steps:
-        return self.other
-
-    def simulate(self, deployment: DeploymentPlan) -> Estimate:
-        return Estimate(training_time_ps=5, fits=True)
-
-
-def asking(other: Steps) -> Asking:
-    return Asking(OneSwitch().build(ASKED.cluster), ASKED.dtype_bytes, other=other)
-
-
-def test_what_other_planners_do_counts_in_the_budget() -> None:
-    found = Xsim(others=("malleus",), budget=300, proof=0).plan(ASKED, asking(Steps()))
-
-    assert found.name == "xsim, cut short by its budget"
-
-
-@dataclass(frozen=True, slots=True)
-class Silent(PlanningSite):
-    """Has no other planner, and hears of no progress."""
-
-    def planner(self, name: str, **options: object) -> Alone:
-        raise SpecError("planner", name, "there is none", "choose another")
-
-    def progress(self, done: int, of: int, what: str) -> None:
-        raise AssertionError(what)
-
-
-def test_a_planner_that_there_is_not_is_refused_before_the_search() -> None:
-    with pytest.raises(SpecError, match="there is none"):
-        Xsim(others=("nothing",)).plan(ASKED, Silent(OneSwitch().build(ASKED.cluster), ASKED.dtype_bytes))
-
-
-def test_only_that_another_planner_finds_nothing_is_passed_over() -> None:
-    nothing = NoPlanError("planner", "malleus", "no plan fits", "add devices")
-    long = TooLongError("replicas[0].micro_batches", 10**7, "more than are simulated", "lower it")
-    broken = SpecError("schedule", "odd", "it is refused", "choose another")
-
-    Xsim(others=("malleus",)).plan(ASKED, asking(Steps(nothing)))
-    Xsim(others=("malleus",)).plan(ASKED, asking(Steps(long)))
-    with pytest.raises(SpecError, match="it is refused"):
-        Xsim(others=("malleus",)).plan(ASKED, asking(Steps(broken)))

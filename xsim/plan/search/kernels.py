@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
-
-import numba
 import numpy as np
 
+from xsim.plan.kernels import kernel
 from xsim.plan.search.contracts import NEVER_PS, Ints
 
 __all__ = ["course", "dominance", "fill", "partition"]
 
-P = ParamSpec("P")
-T = TypeVar("T")
 
-
-def _kernel(function: Callable[P, T]) -> Callable[P, T]:
-    options: Any = {"cache": True, "error_model": "numpy", "nogil": True}
-    return cast(Callable[P, T], numba.njit(**options)(function))
-
-
-@_kernel
+@kernel
 def partition(rows: Ints, sends: Ints, time_ps: Ints, slack: float, fills: Ints, stragglers: Ints, parts: Ints) -> None:
     """For each list of stages the layers of each: the least straggler, and of those within ``slack`` the least fill.
 
@@ -84,7 +73,7 @@ def partition(rows: Ints, sends: Ints, time_ps: Ints, slack: float, fills: Ints,
         stragglers[i] = straggler
 
 
-@_kernel
+@kernel
 def fill(places: Ints, needs: Ints, gains: Ints, shifts: Ints, found: Ints, chosen: Ints) -> None:
     """The most that can be gained from each stock of devices: a knapsack of several kinds, any number of each item.
 
@@ -116,7 +105,7 @@ def fill(places: Ints, needs: Ints, gains: Ints, shifts: Ints, found: Ints, chos
                         found[x], chosen[x] = found[x - shift] + gain, j
 
 
-@_kernel
+@kernel
 def dominance(needs: Ints, order: Ints, kept: Ints) -> int:
     """How many items no earlier one in ``order`` replaces, which takes at most as much; ``kept`` begins with them."""
     count = 0
@@ -138,7 +127,7 @@ def dominance(needs: Ints, order: Ints, kept: Ints) -> int:
     return count
 
 
-@_kernel
+@kernel
 def course(script: Ints, forward: Ints, backward: Ints, onward: Ints, back: Ints, ends: Ints) -> None:
     """When each stage of a pipeline has ended all its actions, each as soon as it can be in the stage's order.
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -14,14 +12,14 @@ from xsim.errors import SpecError
 from xsim.plan.bodies import Bodies
 from xsim.plan.contracts import PlannerSite
 from xsim.plan.kinds import Sketch
-from xsim.plan.layout import Layout
 from xsim.plan.operator import ShardedOperator
 from xsim.plan.passes import Passes
 from xsim.plan.search.contracts import Again, Ints, Kind, Seat, Tables
 from xsim.plan.search.footprint import Footprint
 from xsim.plan.search.grids import powers_of_two
+from xsim.plan.search.links import Links
 from xsim.plan.search.sends import hand_overs_ps
-from xsim.plan.search.sync import Holding, holdings, hops_inside, in_one_host, longest_ps, ring_ps, sums
+from xsim.plan.search.sync import holdings, longest_ps, sums
 from xsim.plan.workload import Action, Compute
 from xsim.spec.cluster import DeviceSpec, rank_devices, rank_hosts, rank_kinds
 from xsim.spec.deployment import DeviceGroup, Recompute, Stage
@@ -179,10 +177,10 @@ class ModelTables:
     def boundary_ps(self, source: Seat, target: Seat, *, near: bool = False) -> int:
         samples = max(source.samples, target.samples)
         key = ("boundary", source.kind, source.tp, target.kind, target.tp, samples, near)
-        return self._once(key, partial(self._boundary_ps, source, target, samples, near=near))
+        return self._once(key, lambda: self._links().boundary_ps(source, target, samples, near=near))
 
     def host(self, rank: int) -> int:
-        return self._once("hosts", lambda: rank_hosts(self.scenario.cluster))[rank]
+        return self._links().hosts[rank]
 
     def hand_overs_ps(self, stages: Sequence[tuple[Seat, ...]]) -> tuple[int, ...]:
         return hand_overs_ps(self, stages)
@@ -194,12 +192,12 @@ class ModelTables:
         return longest_ps(self.sums_ps(sketch))
 
     def sums_ps(self, sketch: Sketch) -> list[tuple[tuple[tuple[int, int], ...], int]]:
-        return sums(holdings(sketch, self.layers), self.scenario.model, self._sum_ps)
+        return sums(holdings(sketch, self.layers), self.scenario.model, self._links().sum_ps)
 
     def sync_floor_ps(self, kind: str, tp: int, ends: tuple[bool, bool]) -> Ints:
         model, head = self.scenario.model, self.layers + 1
         size = max(map(len, self.ranks[kind].values()))
-        rate = max(self._port(kind, within, size, 1, 1)[0] for within in (False, True))
+        rate = max(self._links().port(kind, within, size, 1, 1)[0] for within in (False, True))
         own = model.held_parameters(layer for layer, held in zip((0, head), ends, strict=True) if held)
         parameters = own + np.arange(head) * model.layer_parameters(1)
         floor = parameters * (self.scenario.gradient_dtype_bytes / tp / rate * PS_PER_S)  # of two: each sends it once
@@ -211,7 +209,7 @@ class ModelTables:
         return self._once(key, lambda: self._update_ps(kind, tp, layers))
 
     def _update_ps(self, kind: str, tp: int, layers: range) -> int:
-        group = DeviceGroup(ranks=self._group(kind, tp), samples=1)
+        group = DeviceGroup(ranks=self._links().group(kind, tp), samples=1)
         steps = self._bodies().update(Stage(groups=(group,), layers=(layers,)), group, {}).steps
         return sum(max(step.durations_ps) for step in steps if isinstance(step, Compute))
 
@@ -233,6 +231,13 @@ class ModelTables:
         devices = rank_devices(self.scenario.cluster)
         return [devices[rank] for own in self.ranks[kind].values() for rank in own]
 
+    def _links(self) -> Links:
+        def found() -> Links:
+            hosts = rank_hosts(self.scenario.cluster)
+            return Links(self.scenario, self.site, self.ranks, hosts, self.sequence_parallel, self.apart)
+
+        return self._once("links", found)
+
     def _bodies(self) -> Bodies:
         site = self.site
         devices = rank_devices(self.scenario.cluster)
@@ -250,7 +255,7 @@ class ModelTables:
 
     def _column(self, kind: str, tp: int, samples: int, passes: Sequence[str], again: frozenset[str]) -> Ints:
         last = self.layers + 1
-        group = DeviceGroup(ranks=self._group(kind, tp), samples=samples)
+        group = DeviceGroup(ranks=self._links().group(kind, tp), samples=samples)
         recompute = tuple(Recompute(operator=name, layers=range(1, 2)) for name in sorted(again))
         cut = self._cut(tp)
         stage = Stage(groups=(group,), layers=(range(last + 1),), sequence_parallel=cut, recompute=recompute)
@@ -262,86 +267,3 @@ class ModelTables:
                 "model", self.scenario.model.name, problem, "choose a smaller one, or smaller micro-batches"
             )
         return np.array([each[0], *[each[1]] * self.layers, each[2]], dtype=np.int64)
-
-    def _group(self, kind: str, tp: int, apart: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """Ranks of a tensor group, in another host than ``apart`` if there is one; empty if there is no room."""
-        hosts = rank_hosts(self.scenario.cluster)
-        other = hosts[apart[0]] if apart else -1
-        for host, own in sorted(self.ranks[kind].items(), key=lambda item: item[0] == other):
-            free = [rank for rank in own if rank not in apart] if host == other else own
-            if len(free) >= tp:
-                return tuple(free[:tp])
-        return ()
-
-    def _boundary_ps(self, source: Seat, target: Seat, samples: int, *, near: bool) -> int:
-        model = self.scenario.model
-        ranks = self._group(source.kind, source.tp)
-        others = self._group(target.kind, target.tp, ranks)
-        beside = next(self._beside(source, target), None) if near else None
-        ranks, others = beside or (ranks, others)
-        if not others:
-            return 0  # no plan has both
-        size = samples * model.hidden * model.seq_len
-        ours, theirs = (Layout.even(r, size, replicated=not self._cut(len(r))) for r in (ranks, others))
-        return self.site.price(self.site.strategy.move(ours, theirs, self.site), self.scenario.dtype_bytes)
-
-    def _beside(self, source: Seat, target: Seat) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Of each host that has both kinds, ranks of the two stages; of one without room for them nothing."""
-        for host, own in self.ranks[source.kind].items():
-            ranks = tuple(own[: source.tp])
-            left = tuple(rank for rank in self.ranks[target.kind].get(host, ()) if rank not in ranks)[: target.tp]
-            if len(ranks) == source.tp and len(left) == target.tp:
-                yield ranks, left
-
-    def _sum_ps(self, members: Sequence[Holding], parameters: int, busy: Mapping[str, int]) -> int:
-        used, copies_of, widest = Counter[str](), Counter[str](), dict[str, int]()
-        for each in members:
-            used[each.kind] += each.copies * each.tp
-            copies_of[each.kind] += each.copies
-            widest[each.kind] = max(widest.get(each.kind, 1), each.tp)
-        rooms = {kind: max(map(len, self.ranks[kind].values())) for kind in used}
-        within = len(used) == 1 and in_one_host(members, max(rooms.values()), apart=self.apart)
-        if all(each.ranks for each in members):
-            within = len({self.host(rank) for each in members for rank in each.ranks}) == 1
-        together = {kind: max(1, copies // len(self.ranks[kind])) for kind, copies in copies_of.items()}
-        ports = [self._port(kind, within, together[kind], busy[kind], widest[kind]) for kind in used]
-        for kind, room in rooms.items():
-            if hops_inside([each for each in members if each.kind == kind], room, apart=self.apart):
-                ports.append((self._port(kind, True, 1, busy[kind], widest[kind])[0], 0))
-        rates, latencies = zip(*ports, strict=True)
-        size = parameters * self.scenario.gradient_dtype_bytes
-        copies, narrowest = sum(each.copies for each in members), min(each.tp for each in members)
-        return ring_ps(size, copies, narrowest, min(rates), max(latencies))
-
-    def _port(self, kind: str, within: bool, together: int, busy: int, width: int) -> tuple[float, int]:
-        sharing = min(-(-busy // len(self.ranks[kind])), max(map(len, self.ranks[kind].values())))
-        key = ("port", kind, within, together, sharing, width)
-        return self._once(key, lambda: self._find_port(kind, within, together, sharing, width))
-
-    def _find_port(self, kind: str, within: bool, together: int, sharing: int, width: int) -> tuple[float, int]:
-        """Bytes per second and latency of a rank's port to its peers.
-
-        Args:
-            together: How many copies the host has of what is summed: a ring leaves it once for all of them.
-            sharing: How many of its devices sum anything.
-            width: Tensor ranks of a copy, neighbours, each in a ring of its own: all of these leave the host from one
-                copy, so that those whose devices share a NIC have a part of it each, whatever its others do.
-        """
-        hosts = rank_hosts(self.scenario.cluster)
-        own = max(self.ranks[kind].values(), key=len)
-        rank = own[0]
-        near = next((peer for peer in own if peer != rank), None)
-        far = next((peer for peer, host in enumerate(hosts) if host != hosts[rank]), None)
-        if within or far is None:
-            others = (p for p, host in enumerate(hosts) if host == hosts[rank] and p != rank)
-            peer = next(others, None) if near is None else near
-            return (float("inf"), 0) if peer is None else self._path(rank, peer)
-        rate, latency = self._path(rank, far)
-        host = next(h for i, h in enumerate(self.scenario.cluster.each_host()) if i == hosts[rank])
-        nics = host.nic.per_host or host.size
-        leaving = min(host.size, max(sharing, 1)) / together / nics  # by each NIC, if they are spread over all
-        return min(rate, host.nic.bandwidth_bytes_per_s / max(leaving, min(width, -(-host.size // nics)))), latency
-
-    def _path(self, rank: int, peer: int) -> tuple[float, int]:
-        fabric = self.site.fabric
-        return fabric.path_bandwidth_bytes_per_s(rank, peer), fabric.path_latency_ps(rank, peer)
