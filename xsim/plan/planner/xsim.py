@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
+from xsim.plan.forms import plain
 from xsim.plan.kinds import Sketch
 from xsim.plan.search.exact import Proof, small_enough
 from xsim.plan.search.hunt import Hunt
@@ -156,7 +157,7 @@ class Xsim:
             raise SpecError("planner.warm_start", True, problem, "write false, or choose planner=repair")
         for number in range(len(given.replicas)):
             check_uncut(given, number)
-        sketch = sketch_of(given, scenario)
+        sketch = plain(sketch_of(given, scenario), scenario.model.layers)
         if fits(sketch, hunt.tables):
             hunt.price(sketch)
         return sketch

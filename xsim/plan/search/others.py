@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from xsim.errors import NoPlanError, SpecError, TooLongError
 from xsim.plan.contracts import Planner, PlannerSite
-from xsim.plan.forms import unplaced
+from xsim.plan.forms import plain, unplaced
 from xsim.plan.kinds import Sketch
 from xsim.plan.search.hunt import Hunt
 from xsim.plan.search.price import fits
@@ -88,7 +88,7 @@ def rivals(asked: Sequence[Planner], scenario: Scenario, site: PlannerSite, hunt
         if any(stage.ep > 1 or stage.groups[0].cp > 1 for replica in plan.replicas for stage in replica.stages):
             cut.append(plan)
             continue
-        sketch = sketch_of(plan, scenario)
+        sketch = plain(sketch_of(plan, scenario), scenario.model.layers)
         own = replace(sketch, name="", predicted_ps=None)
         bare = unplaced(own)
         if sketch.zero:
