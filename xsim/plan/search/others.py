@@ -16,11 +16,16 @@ from xsim.plan.sketch import sketch_of
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
-__all__ = ["Rivals", "asked_planners", "rivals"]
+__all__ = ["Rivals", "asked_planners", "check_others", "rivals"]
 
 OPTIONS: Mapping[str, Mapping[str, object]] = {
     "metis": {"evaluations": 5_000},
     "uniform": {"search": True, "cp": 0, "ep": 0},
+}
+NO_OTHERS: Mapping[str, tuple[str, str]] = {
+    "xsim": ("it would ask itself", "leave it out"),
+    "given": ("it has the scenario's own deployment", "leave it out; with warm_start: true that competes"),
+    "repair": ("it has the scenario's own deployment", "leave it out, or choose planner=repair"),
 }
 
 
@@ -58,6 +63,20 @@ class _Counting:
         if not self.spend():
             raise _EnoughError
         self.site.progress(done, of, what)
+
+
+def check_others(names: Sequence[str]) -> None:
+    """Refuse whom to ask makes no sense.
+
+    Raises:
+        SpecError: One would search once more what is searched here, has no plan of its own, or is named twice.
+    """
+    for name in names:
+        if name in NO_OTHERS:
+            problem, fix = NO_OTHERS[name]
+            raise SpecError("others", name, problem, fix)
+        if names.count(name) > 1:
+            raise SpecError("others", name, "it is asked twice, and answers the same", "name it once")
 
 
 def asked_planners(names: Sequence[str], site: PlannerSite) -> list[Planner]:
