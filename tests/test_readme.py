@@ -225,7 +225,7 @@ def test_links_to_sections_lead_to_one_and_the_contents_have_all() -> None:
 def test_every_kind_of_command_is_covered() -> None:
     modules = ("sweep", "run", "schedule", "network", "compare", "explain", "layer_collectives", "plan", "validate")
     runners = (f"python -m runners.{name}" for name in modules)
-    tables = ("best", "compare", "estimates", "layerwise", "queues", "scaling")
+    tables = ("best", "compare", "estimates", "failures", "layerwise", "queues", "scaling")
     readers = (f"python -m analysis.{name}" for name in tables)
     kinds = ("make ", *runners, *readers)
     assert [c for c in COMMANDS if not c.startswith(kinds)] == []

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.dealing import last_end_ps
-from xsim.plan.search.batch_balance import Share, greedy_shares
+from xsim.plan.search.batch_balance import Share, greedy_shares, shared
 from xsim.plan.search.batches import Running, soonest
 from xsim.plan.search.eth_formulas import best_split, inter_variance, intra_variance, order_cost
+from xsim.plan.search.pipeline_choice import Choices
 from xsim.plan.search.stage_balance import Configuration
 from xsim.plan.search.sync import ring_ps
 
@@ -74,6 +75,57 @@ def test_equation_2_is_the_last_end() -> None:
 
     assert max(share.end_ps for share in shares) == last_end_ps(running, (3, 2)) == max(5 + 3 * 10, 2 * 30)
     assert last_end_ps(running, (3, 0)) == 35
+
+
+PIPELINES = st.lists(
+    st.builds(Running, st.integers(1, 60), st.integers(1, 20), st.sampled_from((1, 2, 3, 4, 8))), min_size=1, max_size=4
+)
+
+
+@given(PIPELINES, st.integers(1, 60))
+def test_equation_3_greedy_shares_are_the_batch_and_no_micro_batch_more(pipelines: list[Running], batch: int) -> None:
+    turns = greedy_shares(pipelines, batch)
+    local = [each.micro_batch * n for each, n in zip(pipelines, turns, strict=True)]
+
+    assert sum(local) >= batch
+    assert min(sum(local) - each.micro_batch for each, n in zip(pipelines, turns, strict=True) if n) < batch
+
+
+@given(PIPELINES, st.integers(1, 60), st.booleans())
+def test_equations_3_and_4_of_every_way_to_share_out_the_batch(
+    pipelines: list[Running], batch: int, exact: bool
+) -> None:
+    """Local batches are whole micro-batches, and sum to the batch itself: a deployment trains no sample more."""
+    choices = [
+        Choices(tuple(Configuration(size, own.fill_ps, own.straggler_ps, 0, ()) for size in (own.micro_batch, 1)))
+        for own in pipelines
+    ]
+    ways = shared(choices, batch, rounds=2, exact=exact)
+
+    assert ways or exact  # which gives each pipeline something
+    for way in ways:
+        local = [share.micro_batches * share.configuration.micro_batch for share in way]
+        assert sum(local) == batch
+        assert all(own % share.configuration.micro_batch == 0 < own for own, share in zip(local, way, strict=True))
+
+
+def test_equations_2_to_4_by_hand() -> None:
+    """Of ten samples a pipeline of micro-batches of 4 gets two, one of micro-batches of 2 one: 20 is the end."""
+    pipelines = [
+        Running(fill_ps=10, straggler_ps=10, micro_batch=4),
+        Running(fill_ps=15, straggler_ps=10, micro_batch=2),
+    ]
+    ends = {(2, 1): max(10 + 10, 15), (1, 3): max(10, 15 + 2 * 10), (0, 5): 15 + 4 * 10}  # those of 4 a + 2 b = 10
+
+    found = soonest(pipelines, 10)
+
+    assert found is not None
+    assert (
+        (found[0], tuple(min(own) for own in found[1]))
+        == (20, (2, 1))
+        == (min(ends.values()), min(ends, key=lambda own: ends[own]))
+    )
+    assert greedy_shares(pipelines, 10) == (2, 1)
 
 
 def test_equation_6() -> None:

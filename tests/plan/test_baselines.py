@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.plan.toy import cluster, device, model
-from tests.planning import scenarios, site_of
+from tests.planning import random_scenario, scenarios, site_of
 from xsim.errors import NoPlanError, SpecError
 from xsim.families import build
 from xsim.plan.memory import deployment_memory
@@ -218,8 +218,26 @@ def test_cephalo_deals_states_out_by_what_all_else_leaves() -> None:
     assert max(full) == pytest.approx(min(full), rel=1e-3)
 
 
+@pytest.mark.parametrize(("seed", "part"), [(29, 2), (93, 4), (109, 4), (131, 4)])
+def test_cephalo_leaves_room_for_the_layers_that_are_whole_beside_samples(seed: int, part: int) -> None:
+    """Memory that all ranks together have is enough: then what no share of states mends is not taken as samples."""
+    asked = random_scenario(seed)
+    hosts = [
+        replace(own, devices=tuple(replace(slot, device=_smaller(slot.device, part)) for slot in own.devices))
+        for own in asked.cluster.hosts
+    ]
+
+    (replica,) = found(Cephalo(), replace(asked, cluster=replace(asked.cluster, hosts=tuple(hosts)))).replicas
+
+    assert replica.micro_batches == 1
+
+
+def _smaller(whole: DeviceSpec, part: int) -> DeviceSpec:
+    return replace(whole, memory_bytes=whole.memory_bytes // part)
+
+
 def test_cephalo_fits_more_if_it_computes_again() -> None:
-    small = [replace(own, memory_bytes=2 * 10**9) for own in (FAST, SLOW)]
+    small = [replace(own, memory_bytes=1_500_000_000) for own in (FAST, SLOW)]
     tight = replace(UNLIKE, batch=256, cluster=cluster(4, 4, devices=tuple(small)))
 
     kept, again = found(Cephalo(), tight), found(Cephalo(recompute="full"), tight)

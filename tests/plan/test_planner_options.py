@@ -59,6 +59,14 @@ ASKED = Scenario(cluster=cluster(4, 4, devices=(device("fast", 200.0), device("s
             "planner.recompute = 'nonsense': no layer of this model has such an operator; choose full, selective or ",
         ),
         ("xsim", {"lost": (0, 0)}, "planner.lost = [0, 0]: a rank is lost once; name each once"),
+        ("xsim", {"others": ("eth", "xsim")}, "planner.others = 'xsim': it would ask itself; leave it out"),
+        (
+            "xsim",
+            {"others": ("given",)},
+            "planner.others = 'given': it has the scenario's own deployment; leave it out",
+        ),
+        ("xsim", {"others": ("repair",)}, "planner.others = 'repair': it has the scenario's own deployment; leave it "),
+        ("xsim", {"others": ("eth", "eth")}, "planner.others = 'eth': it is asked twice, and answers the same; name "),
         ("xsim", {"others": ("nobody",)}, "planner.others = 'nobody': there is no such option; choose one of amp, "),
     ],
 )

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from xsim.plan.kinds import Copies, Pipeline, Sketch, SketchStage
 
-__all__ = ["inner_layers", "merged", "renamed", "unplaced"]
+__all__ = ["inner_layers", "merged", "plain", "renamed", "unplaced"]
 
 
 def inner_layers(held: range, layers: int) -> range:
@@ -19,6 +19,21 @@ def inner_layers(held: range, layers: int) -> range:
 def unplaced(sketch: Sketch) -> Sketch:
     """The same plan without its ranks."""
     return _changed(sketch, lambda copies: replace(copies, ranks=()))
+
+
+def plain(sketch: Sketch, layers: int) -> Sketch:
+    """The same plan of a model of ``layers`` without what has no part in its price, in its shortest form.
+
+    Left out are buckets of gradients unless states are shared out, how syncs and sends follow one another, what runs
+    beside collectives, and which layers of a stage it is that recompute.
+    """
+    pipelines = tuple(
+        replace(own, stages=tuple(replace(stage, where=()) for stage in own.stages)) for own in sketch.pipelines
+    )
+    usual = Sketch(pipelines, sketch.name, sketch.source, sketch.predicted_ps, sketch.zero)
+    if sketch.zero:
+        usual = replace(usual, gather_overlap=sketch.gather_overlap, bucket_bytes=sketch.bucket_bytes)
+    return merged(usual, layers)
 
 
 def renamed(sketch: Sketch, names: Mapping[str, str]) -> Sketch:

@@ -62,7 +62,8 @@ class SketchStage:
         layers: Of the transformer layers 1..L, half-open; a first stage holds the embedding (0) too and a last one the
             head (L + 1), whether or not they are in it. A stage of an end alone is ``range(0, 1)`` or
             ``range(L + 1, L + 2)``.
-        recompute: (operator, in how many of the transformer layers, the first ones) that is computed again, not kept.
+        recompute: (operator, in how many of the transformer layers) that is computed again, not kept.
+        where: Of each entry of ``recompute`` the layers, if they are not the stage's first ones. Empty: all are.
         ep: Expert-parallel degree: every ``ep`` copies that follow one another share out the experts.
     """
 
@@ -71,9 +72,15 @@ class SketchStage:
     recompute: tuple[tuple[str, int], ...] = ()
     sequence_parallel: bool = False
     ep: int = 1
+    where: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         at_least(self, "ep", 1)
+        if self.where and [len(layers) for layers in self.where] != [count for _, count in self.recompute]:
+            problem = "they are not as many as recompute says"
+            raise SpecError(
+                "where", [list(layers) for layers in self.where], problem, "list the layers of each operator"
+            )
         if not self.layers or self.layers.step != 1:
             raise SpecError("layers", self.layers, "a stage needs layers", "give it one or more")
         if not self.copies:
@@ -148,8 +155,7 @@ class Sketch:
         source: Where it comes from: a planner, a tool, a table of a paper.
         predicted_ps: How long an iteration takes, as its planner thinks.
         zero: What data-parallel ranks share out, as in a deployment.
-        gather_overlap: With ``zero``, as in a deployment.
-        bucket_bytes: With ``zero``, as in a deployment.
+        gather_overlap, bucket_bytes, serial_sync, blocking_sends, rendezvous, tp_async, tp_overlap: As in a deployment.
     """
 
     pipelines: tuple[Pipeline, ...]
@@ -159,6 +165,11 @@ class Sketch:
     zero: int = 0
     gather_overlap: bool = False
     bucket_bytes: int | None = None
+    serial_sync: bool = False
+    blocking_sends: bool = False
+    rendezvous: bool = False
+    tp_async: bool = False
+    tp_overlap: bool = False
 
     def __post_init__(self) -> None:
         if not self.pipelines:

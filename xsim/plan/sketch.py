@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 
 from xsim.errors import SpecError
@@ -34,6 +33,12 @@ __all__ = [
     "sketch_of",
     "whole_layers",
 ]
+
+# What a plan in kinds says as a deployment does.
+_SAME = (
+    *("name", "bucket_bytes", "zero", "gather_overlap", "serial_sync", "blocking_sends", "rendezvous"),
+    *("tp_async", "tp_overlap", "predicted_ps"),
+)
 
 
 def check(sketch: Sketch, scenario: Scenario) -> None:
@@ -101,7 +106,7 @@ def _check_recompute(pipeline: Pipeline, scenario: Scenario) -> None:
     names = recomputable(scenario) if any(stage.recompute for stage in pipeline.stages) else ()
     for number, stage in enumerate(pipeline.stages):
         held = len(_transformer(stage, scenario.model.layers))
-        for operator, count in stage.recompute:
+        for index, (operator, count) in enumerate(stage.recompute):
             path = f"stages[{number}].recompute"
             if operator not in names:
                 fix = f"choose one of {', '.join(names)}"
@@ -109,6 +114,14 @@ def _check_recompute(pipeline: Pipeline, scenario: Scenario) -> None:
             if not 0 < count <= held:
                 problem, fix = f"the stage has {held} transformer layers", f"write 1 to {held}"
                 raise SpecError(path, f"{operator} in {count}", problem, fix if held else "leave it out")
+            _check_where(stage, index, _transformer(stage, scenario.model.layers), path)
+
+
+def _check_where(stage: SketchStage, index: int, held: range, path: str) -> None:
+    where = stage.where[index] if stage.where else ()
+    if len(set(where)) < len(where) or not set(where) <= set(held):
+        problem = f"the stage has the transformer layers {held.start} to {held.stop - 1}"
+        raise SpecError(path, list(where), problem, "list each layer once, and of these")
 
 
 def place(sketch: Sketch, scenario: Scenario, together: Together = "pipelines") -> DeploymentPlan:
@@ -131,11 +144,7 @@ def _placed(sketch: Sketch, scenario: Scenario, seats: Iterable[tuple[int, ...]]
     )
     found = DeploymentPlan(
         replicas=replicas,
-        name=sketch.name,
-        bucket_bytes=sketch.bucket_bytes,
-        zero=sketch.zero,
-        gather_overlap=sketch.gather_overlap,
-        predicted_ps=sketch.predicted_ps,
+        **{name: getattr(sketch, name) for name in _SAME},
     )
     return check_deployment(found, scenario)
 
@@ -191,7 +200,11 @@ def _replica(pipeline: Pipeline, model: ModelSpec, ranks: Iterator[tuple[int, ..
             for _ in range(copies.count)
         )
         first = _transformer(stage, model.layers).start
-        again = tuple(Recompute(operator=name, layers=range(first, first + count)) for name, count in stage.recompute)
+        again = tuple(
+            Recompute(operator=name, layers=run)
+            for index, (name, count) in enumerate(stage.recompute)
+            for run in (_runs(stage.where[index]) if stage.where else (range(first, first + count),))
+        )
         cut = stage.sequence_parallel or (model.experts > 0 and any(copies.tp > 1 for copies in stage.copies))
         stages.append(Stage(groups=groups, layers=(held,), sequence_parallel=cut, ep=stage.ep, recompute=again))
     return Replica(stages=tuple(stages), micro_batch=pipeline.micro_batch, micro_batches=pipeline.micro_batches)
@@ -201,19 +214,23 @@ def _transformer(stage: SketchStage, layers: int) -> range:
     return range(max(stage.layers.start, 1), min(stage.layers.stop, layers + 1))
 
 
+def _runs(layers: Sequence[int]) -> Iterator[range]:
+    """Layers in ascending order as ranges."""
+    start = 0
+    for end in range(1, len(layers) + 1):
+        if end == len(layers) or layers[end] != layers[end - 1] + 1:
+            yield range(layers[start], layers[end - 1] + 1)
+            start = end
+
+
 def sketch_of(deployment: DeploymentPlan, scenario: Scenario) -> Sketch:
     """What ``deployment`` is in kinds and counts, with its ranks; equal neighbours are counted, not repeated.
 
-    Its buckets are not in it unless it shares out states, nor how its syncs and sends follow one another.
-
     Raises:
-        SpecError: A group has unlike devices or is cut unequally, or a stage is virtual.
+        SpecError: A group has unlike devices or is cut unequally, a stage is virtual or has micro-batches of its own.
     """
     pipelines = tuple(pipeline_of(deployment, r, scenario) for r in range(len(deployment.replicas)))
-    found = Sketch(pipelines, name=deployment.name, predicted_ps=deployment.predicted_ps, zero=deployment.zero)
-    if deployment.zero:
-        overlap, bucket = deployment.gather_overlap, deployment.bucket_bytes
-        found = replace(found, gather_overlap=overlap, bucket_bytes=bucket)
+    found = Sketch(pipelines, **{name: getattr(deployment, name) for name in _SAME})
     return merged(found, scenario.model.layers)
 
 
@@ -237,6 +254,8 @@ def pipeline_of(deployment: DeploymentPlan, number: int, scenario: Scenario) -> 
     """One replica as ``sketch_of`` has it, and what that refuses."""
     devices, replica = rank_kinds(scenario.cluster), deployment.replicas[number]
     try:
+        for s, stage in enumerate(replica.stages):
+            _check_plain(stage, f"stages[{s}]", replica.micro_batch)
         stages = tuple(
             _outlined(stage, f"stages[{s}]", devices, scenario.model.layers) for s, stage in enumerate(replica.stages)
         )
@@ -246,7 +265,6 @@ def pipeline_of(deployment: DeploymentPlan, number: int, scenario: Scenario) -> 
 
 
 def _outlined(stage: Stage, path: str, devices: Sequence[str], layers: int) -> SketchStage:
-    _check_plain(stage, path)
     copies = []
     for g, group in enumerate(stage.groups):
         kinds = sorted({devices[rank] for rank in group.ranks})
@@ -258,10 +276,16 @@ def _outlined(stage: Stage, path: str, devices: Sequence[str], layers: int) -> S
     for entry in stage.recompute:
         again.setdefault(entry.operator, set()).update(entry.layers)
     counts = tuple((operator, len(where)) for operator, where in again.items())
-    return SketchStage(inner_layers(stage.layers[0], layers), tuple(copies), counts, stage.sequence_parallel, stage.ep)
+    held, where = inner_layers(stage.layers[0], layers), tuple(tuple(sorted(own)) for own in again.values())
+    if all(own == tuple(held[: len(own)]) for own in where):
+        where = ()
+    return SketchStage(held, tuple(copies), counts, stage.sequence_parallel, stage.ep, where)
 
 
-def _check_plain(stage: Stage, path: str) -> None:
+def _check_plain(stage: Stage, path: str, micro_batch: int) -> None:
+    if stage.micro_batch not in (None, micro_batch):
+        problem = "micro-batches of a stage's own cannot be said in kinds and counts of devices"
+        raise SpecError(f"{path}.micro_batch", stage.micro_batch, problem, "leave it out")
     if len(stage.layers) > 1:
         problem = "virtual stages cannot be said in kinds and counts of devices"
         raise SpecError(f"{path}.layers", list(stage.layers), problem, "give the stage one range")

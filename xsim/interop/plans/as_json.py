@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 
-from xsim.plan.sketch import Copies, Pipeline, Sketch
+from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
 from xsim.spec.scenario import Scenario
 from xsim.units import PS_PER_S
 
-__all__ = ["plan_json"]
+__all__ = ["SWITCHES", "plan_json"]
+
+SWITCHES = ("gather_overlap", "serial_sync", "blocking_sends", "rendezvous", "tp_async", "tp_overlap")  # of a plan
 
 
 def plan_json(sketch: Sketch, scenario: Scenario) -> str:
@@ -27,7 +29,7 @@ def plan_json(sketch: Sketch, scenario: Scenario) -> str:
         "source": sketch.source,
         **({} if sketch.predicted_ps is None else {"predicted_s": sketch.predicted_ps / PS_PER_S}),
         "zero": sketch.zero,
-        **({"gather_overlap": True} if sketch.gather_overlap else {}),
+        **{name: True for name in SWITCHES if getattr(sketch, name)},
         **({} if sketch.bucket_bytes is None else {"bucket_bytes": sketch.bucket_bytes}),
         "pipelines": [_pipeline_json(each, layers, ends=ends) for each in sketch.pipelines],
     }
@@ -48,7 +50,7 @@ def _pipeline_json(pipeline: Pipeline, layers: int, *, ends: bool) -> dict[str, 
             {
                 "layers": cut,
                 "replicas": [_copies_json(copies) for copies in stage.copies],
-                **({"recompute": dict(stage.recompute)} if stage.recompute else {}),
+                **({"recompute": _again_json(stage, first_layer=0 if ends else 1)} if stage.recompute else {}),
                 **({"sequence_parallel": True} if stage.sequence_parallel else {}),
                 **({"ep": stage.ep} if stage.ep > 1 else {}),
             }
@@ -59,6 +61,14 @@ def _pipeline_json(pipeline: Pipeline, layers: int, *, ends: bool) -> dict[str, 
         "micro_batches": pipeline.micro_batches,
         "stages": stages,
     }
+
+
+def _again_json(stage: SketchStage, first_layer: int) -> dict[str, object]:
+    """By operator in how many layers, the first ones, or else in which, counted as in the plan."""
+    if not stage.where:
+        return dict(stage.recompute)
+    each = zip(stage.recompute, stage.where, strict=True)
+    return {name: [layer - first_layer for layer in layers] for (name, _), layers in each}
 
 
 def _copies_json(copies: Copies) -> dict[str, object]:

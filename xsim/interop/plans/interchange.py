@@ -1,8 +1,9 @@
 """Plans as JSON, between tools: pipelines of stages of copies, each in kinds of devices and how many.
 
-``{model, layers, seq, gbs, name, source, predicted_s, zero, gather_overlap, bucket_bytes, pipelines: [{count, mbs,
-micro_batches, stages: [...]}]}``, of which a stage is ``{layers: [from, to], replicas: [{type, tp, cp, count, samples,
-ranks, state_shares}], recompute: {operator: layers}, sequence_parallel, ep}``.
+``{model, layers, seq, gbs, name, source, predicted_s, zero, bucket_bytes, gather_overlap, serial_sync, blocking_sends,
+rendezvous, tp_async, tp_overlap, pipelines: [{count, mbs, micro_batches, stages: [...]}]}``, of which a stage is
+``{layers: [from, to], replicas: [{type, tp, cp, count, samples, ranks, state_shares}], recompute: {operator: layers},
+sequence_parallel, ep}``.
 Layers are counted from 0 and half-open; ``layers`` says of how many, so that it shows whether embedding and head are
 among them. ``mbs`` of a pipeline is its whole micro-batch, that of the plan what each copy takes.
 """
@@ -14,8 +15,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xsim.errors import SpecError, short
+from xsim.interop.plans.as_json import SWITCHES
 from xsim.interop.plans.metis import metis_values
-from xsim.interop.plans.nodes import HINT, Node, node_of, pair_of, predicted_said, recompute_said, shares_of, truth
+from xsim.interop.plans.nodes import (
+    HINT,
+    Node,
+    layers_said,
+    node_of,
+    pair_of,
+    predicted_said,
+    recompute_said,
+    shares_of,
+    truth,
+)
 from xsim.interop.plans.target import (
     Counting,
     Imported,
@@ -45,6 +57,7 @@ _STAGE = (
 _REPLICA = ("type", "tp", "cp", "count", "samples", "ranks", "state_shares")
 LONGEST_LIST = 20  # names in a message
 MOST_ZERO = 3
+LARGEST_BUCKET = 2**63  # bytes
 
 
 def read_plan(text: str, target: Target, path: str) -> Imported:
@@ -76,18 +89,21 @@ def read_plan(text: str, target: Target, path: str) -> Imported:
     )
     name = plain_name(plan.get("name"), f"{path}.name") or plain_name(plan.get("id"), f"{path}.id")
     source, predicted = plain_name(plan.get("source"), f"{path}.source"), predicted_said(plan, path)
-    sketch = Sketch(pipelines, name, source, predicted, *_sharing(plan, path))
+    switches = {name: truth(plan.get(name, False), f"{path}.{name}") for name in SWITCHES}
+    sketch = Sketch(pipelines, name, source, predicted, _zero(plan, path), bucket_bytes=_bucket(plan, path), **switches)
     return imported(sketch, target, notes)
 
 
-def _sharing(plan: Node, path: str) -> tuple[int, bool, int | None]:
-    """What is shared out, whether it is gathered beside the passes, and in buckets of how many bytes at most."""
+def _zero(plan: Node, path: str) -> int:
     zero = whole(plan.get("zero", 0), f"{path}.zero", 0)
     if zero > MOST_ZERO:
         raise SpecError(f"{path}.zero", zero, "there is no such stage of ZeRO", "choose 0, 1, 2 or 3")
+    return zero
+
+
+def _bucket(plan: Node, path: str) -> int | None:
     bucket = plan.get("bucket_bytes")
-    beside = truth(plan.get("gather_overlap", False), f"{path}.gather_overlap")
-    return zero, beside, None if bucket is None else whole(bucket, f"{path}.bucket_bytes")
+    return None if bucket is None else whole(bucket, f"{path}.bucket_bytes", below=LARGEST_BUCKET)
 
 
 def _chosen(found: object, target: Target, path: str) -> Node:
@@ -171,7 +187,7 @@ def _pipeline(
         cuts.append(last)
     layers = layers_between(cuts, counting, target, f"{path}.stages.layers", notes)
     stages = tuple(
-        _stage(node, part, target, f"{path}.stages[{s}]", notes)
+        _stage(node, part, counting, target, f"{path}.stages[{s}]", notes)
         for s, (node, part) in enumerate(zip(nodes, layers, strict=True))
     )
     micro_batch = _micro_batch(entry, plan, stages, target, path, notes)
@@ -235,7 +251,7 @@ def _check_told(told: int, batch: int, notes: list[str]) -> None:
         notes.append(f"its pipelines train {told} samples, more than its batch of {batch}")
 
 
-def _stage(node: Node, part: range, target: Target, path: str, notes: list[str]) -> SketchStage:
+def _stage(node: Node, part: range, counting: Counting, target: Target, path: str, notes: list[str]) -> SketchStage:
     listed = node.get("replicas")
     if listed is None:
         tp, cp, dp = (whole(node.get(key, 1), f"{path}.{key}") for key in ("tp", "cp", "dp"))
@@ -251,9 +267,13 @@ def _stage(node: Node, part: range, target: Target, path: str, notes: list[str])
         for r, each in enumerate(listed)
     )
     held = len(range(max(part.start, 1), min(part.stop, target.scenario.model.layers + 1)))
-    again = recompute_of(recompute_said(node.get("recompute"), held, f"{path}.recompute"), target, notes)
+    said, listed_in = layers_said(node.get("recompute"), 0 if counting == "ends" else 1, f"{path}.recompute")
+    again = recompute_of(recompute_said(said, held, f"{path}.recompute"), target, notes)
+    first = max(part.start, 1)
+    where = tuple(listed_in.get(name, tuple(range(first, first + count))) for name, count in again)
     cut = truth(node.get("sequence_parallel", False), f"{path}.sequence_parallel")
-    return SketchStage(part, copies, again, cut, whole(node.get("ep", 1), f"{path}.ep"))
+    ep = whole(node.get("ep", 1), f"{path}.ep")
+    return SketchStage(part, copies, again, cut, ep, where if any(name in listed_in for name, _ in again) else ())
 
 
 def _copies(node: Node, target: Target, path: str) -> Copies:

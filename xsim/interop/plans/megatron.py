@@ -245,6 +245,8 @@ def _counts(counts: list[int]) -> tuple[str, ...]:
 
 
 def _again(stages: tuple[SketchStage, ...]) -> tuple[str, ...]:
+    if any(stage.where for stage in stages):
+        _cannot("it says which layers are computed again")
     asked = {stage.recompute for stage in stages}
     if asked == {()}:
         return ()

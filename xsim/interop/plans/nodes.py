@@ -6,11 +6,22 @@ import re
 from collections.abc import Mapping
 
 from xsim.errors import SpecError
+from xsim.interop.plans.as_json import SWITCHES
 from xsim.interop.plans.target import predicted, whole
 from xsim.interop.plans.texts import digits, shown
 from xsim.spec.deployment import LARGEST_SHARE
 
-__all__ = ["HINT", "Node", "node_of", "pair_of", "predicted_said", "recompute_said", "shares_of", "truth"]
+__all__ = [
+    "HINT",
+    "Node",
+    "layers_said",
+    "node_of",
+    "pair_of",
+    "predicted_said",
+    "recompute_said",
+    "shares_of",
+    "truth",
+]
 
 Node = Mapping[str, object]
 
@@ -18,7 +29,7 @@ HINT = "docs/planning.md has the keys"
 _PLAN = (
     *("model", "layers", "hidden", "seq", "gbs", "global_batch_size", "mbs", "batches", "name", "id", "source", "note"),
     *("predicted_s", "planner_estimate_s", "predicted_ms", "zero", "pipelines", "dp_groups", "cluster", "resources"),
-    *("gather_overlap", "bucket_bytes"),
+    *(*SWITCHES, "bucket_bytes"),
     *("sailor_simulator_s", "search_wall_s", "cost_usd_per_iter", "top", "costed", "invalid_layer_partitions"),
     *("best_invalid_cost_ms", "cost_ms", "node_sequence", "device_groups", "strategies_dp_tp", "layer_partition"),
 )
@@ -52,6 +63,25 @@ def shares_of(found: object, path: str) -> tuple[float, ...]:
     if not isinstance(found, list) or len(numbers) != len(found):
         raise SpecError(path, found, f"it is no list of numbers below {LARGEST_SHARE:.0e}", HINT)
     return tuple(map(float, numbers))
+
+
+def layers_said(found: object, first_layer: int, path: str) -> tuple[object, dict[str, tuple[int, ...]]]:
+    """What is said of a stage's ``recompute`` with numbers of layers alone, and in which layers where that is said.
+
+    Args:
+        first_layer: Our number of the one that the file counts as 0.
+
+    Raises:
+        SpecError: An entry of a list is no number.
+    """
+    if not isinstance(found, dict):
+        return found, {}
+    where: dict[str, tuple[int, ...]] = {}
+    for name, layers in found.items():
+        if isinstance(layers, list) and layers:
+            own = sorted(first_layer + whole(each, path, 0) for each in layers)
+            where[_SHORT.get(str(name).lower(), str(name))] = tuple(own)
+    return {name: len(said) if isinstance(said, list) else said for name, said in found.items()}, where
 
 
 def recompute_said(found: object, held: int, path: str) -> dict[str, int]:

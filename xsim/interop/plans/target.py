@@ -118,16 +118,18 @@ def literal(text: str) -> Any:
             raise ValueError from None
 
 
-def whole(value: object, path: str, least: int = 1) -> int:
-    """A whole number of at least ``least``.
+def whole(value: object, path: str, least: int = 1, below: int = 10**9) -> int:
+    """A whole number of at least ``least`` and less than ``below``.
 
     Raises:
         SpecError: It is none.
     """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 10**9:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise SpecError(path, value, f"it is no whole number of {least} or more", "correct it")
+    if value >= below:
+        raise SpecError(path, value, f"it is no number below {below}", "correct it")
     return value
 
 

@@ -75,13 +75,15 @@ class _Samples:
     _needs: dict[int, int] = field(default_factory=dict)
 
     def deployment(self, steps: int, shortage: Shortage) -> DeploymentPlan | None:
-        """With the fastest slowest device; None if activations alone do not fit."""
-        samples = self._shared(self.scenario.batch // steps, shortage)
-        if samples is None:
-            return None
-        equal = self._shared_out(samples, [1.0] * len(samples), steps)
-        left = [room / 1e9 for room in self._left(equal)]
-        return self._shared_out(samples, left, steps)
+        """With the fastest slowest device; None if activations and the layers that are whole at a time do not fit."""
+        total, gathered_bytes = self.scenario.batch // steps, 0
+        while samples := self._shared(total, shortage, gathered_bytes):
+            equal = self._shared_out(samples, [1.0] * len(samples), steps)
+            left, most_bytes = self._left(equal)
+            if most_bytes <= gathered_bytes:
+                return self._shared_out(samples, [room / 1e9 for room in left], steps)
+            gathered_bytes = most_bytes  # known once ranks are: a rank alone gathers nothing
+        return None
 
     def _shared_out(self, samples: list[int], states: list[float], steps: int) -> DeploymentPlan:
         """By rank its samples of a step, and its states in proportion; ranks without samples idle."""
@@ -108,17 +110,18 @@ class _Samples:
         )
         return check_deployment(plan, self.scenario)
 
-    def _left(self, plan: DeploymentPlan) -> list[float]:
-        """By rank the bytes that all but its states leave of it, at least 1; with what is whole at a time of layers."""
+    def _left(self, plan: DeploymentPlan) -> tuple[list[float], int]:
+        """By rank the bytes that all but its states leave of it, at least 1, and the most that is whole at a time."""
         devices = rank_devices(self.scenario.cluster)
         one = replace(plan, replicas=tuple(replace(own, micro_batches=1) for own in plan.replicas))
-        found = [1.0] * len(devices)
+        found, most_bytes = [1.0] * len(devices), 0
         for held in loads(self.scenario, one, self.site.schedule.order):
             need = rank_memory(self.scenario, held.load, 0)
             rest = need.activation_bytes + need.workspace_bytes + need.buffer_bytes
             (rank,) = held.ranks
             found[rank] = max(1.0, self._tensors_bytes(devices[rank].memory_bytes) - rest)
-        return found
+            most_bytes = max(most_bytes, need.buffer_bytes)
+        return found, most_bytes
 
     def _tensors_bytes(self, memory_bytes: int) -> float:
         """What tensors may take of a device: not what the framework has, nor what lies unusable between them."""
@@ -136,14 +139,18 @@ class _Samples:
         halves = own.model.parameters * (2 * own.dtype_bytes + own.gradient_dtype_bytes)
         return ring_ps(halves / 2, len(ranks), 1, ring_rate(self.site.fabric, ranks), latency_ps=0)
 
-    def _shared(self, total: int, shortage: Shortage) -> list[int] | None:
-        """Samples of each rank that sum to ``total``, with the least time of the slowest, by bisection of it."""
+    def _shared(self, total: int, shortage: Shortage, gathered_bytes: int) -> list[int] | None:
+        """Samples of each rank that sum to ``total``, with the least time of the slowest, by bisection of it.
+
+        Args:
+            gathered_bytes: What a rank has whole at a time of layers.
+        """
         kinds = self.tables.kinds
-        most = {kind.name: self._most(kind.name, total) for kind in kinds}
+        most = {kind.name: self._most(kind.name, total, gathered_bytes) for kind in kinds}
         if sum(kind.count * most[kind.name] for kind in kinds) < total:
             for kind in kinds:
                 own = most[kind.name] + 1
-                lacks = self.need_bytes(own) - self._tensors_bytes(kind.device.memory_bytes)
+                lacks = self.need_bytes(own) + gathered_bytes - self._tensors_bytes(kind.device.memory_bytes)
                 shortage.note(kind.name, max(1, ceil(lacks / (1 - self.scenario.fragmentation))))
             return None
         low, high = 0, max(self.pass_ps(name, own) for name, own in most.items() if own)
@@ -164,9 +171,9 @@ class _Samples:
             excess -= 1
         return samples
 
-    def _most(self, kind: str, total: int) -> int:
-        """Samples whose activations fit a device of ``kind``, at most ``total``."""
-        tensors_bytes = self._tensors_bytes(self.tables.capacity_bytes(kind))
+    def _most(self, kind: str, total: int, gathered_bytes: int) -> int:
+        """Samples whose activations fit a device of ``kind`` beside what is gathered, at most ``total``."""
+        tensors_bytes = self._tensors_bytes(self.tables.capacity_bytes(kind)) - gathered_bytes
         return _largest(total, lambda own: self.need_bytes(own) <= tensors_bytes)
 
     def _within(self, kind: str, most: int, limit_ps: int) -> int:

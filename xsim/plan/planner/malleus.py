@@ -56,7 +56,7 @@ class Malleus:
         at_most(self, "evaluations", MOST_TRIES)
 
     def plan(self, scenario: Scenario, site: PlannerSite) -> DeploymentPlan:
-        runs = StageRuns(tables(scenario, site))
+        runs = StageRuns(tables(scenario, site, apart=True))
         return best_placed(list(self._plans(scenario, site, runs)), "malleus", scenario, site, runs.shortage)
 
     def _plans(self, scenario: Scenario, site: PlannerSite, runs: StageRuns) -> Iterator[tuple[int, Sketch]]:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from xsim.errors import SpecError
 from xsim.plan.contracts import PlannerSite
+from xsim.plan.forms import plain
 from xsim.plan.kinds import Sketch
 from xsim.plan.search.exact import Proof, small_enough
 from xsim.plan.search.hunt import Hunt
 from xsim.plan.search.orders import Space
-from xsim.plan.search.others import asked_planners, rivals
+from xsim.plan.search.others import asked_planners, check_others, rivals
 from xsim.plan.search.price import fits
 from xsim.plan.search.refinement import Refinement
 from xsim.plan.search.shortage import nothing_fits, nothing_holds
@@ -90,6 +91,7 @@ class Xsim:
                 below = 1 << value.bit_length() - 1
                 problem = "powers of two are tried"
                 raise SpecError(name, value, problem, f"write {below} or {2 * below}")
+        check_others(self.others)
         if self.objective not in OBJECTIVES:
             fix = f"choose one of {', '.join(OBJECTIVES)}"
             raise SpecError("objective", self.objective, "it is unknown", fix)
@@ -156,7 +158,7 @@ class Xsim:
             raise SpecError("planner.warm_start", True, problem, "write false, or choose planner=repair")
         for number in range(len(given.replicas)):
             check_uncut(given, number)
-        sketch = sketch_of(given, scenario)
+        sketch = plain(sketch_of(given, scenario), scenario.model.layers)
         if fits(sketch, hunt.tables):
             hunt.price(sketch)
         return sketch

@@ -9,7 +9,15 @@ that ``planner=metis`` otherwise does:
   and the last may end too early: the plan is priced all the same.
 - Memory is five times the weights and the activations of one micro-batch, against that of all devices of a stage.
 - Of all orders of kinds but the first, plans of two stages are priced by their first stage alone.
-- Links between hosts count as those inside, hand-overs by elements instead of bytes, and once.
+- Where a stage's memory is short its share shrinks; what it loses goes to the stages that have memory to spare.
+- A copy in a stage of unlike devices takes the time of the powers of two that its samples are the sum of: of five that
+  of four and of one.
+- Links between hosts count as those inside, hand-overs by elements instead of bytes, and once. Each sum and each
+  hand-over counts the slowest link of the devices that have part in it.
+
+Not reproduced: what its profiles add to each micro-batch beside layers (the batch generator, and what a whole pass
+takes beyond its layers), as nothing here is like it; that memory is that of the first rank's type, as types do not
+differ in what layers take here; that orders of kinds depend on Python's hash seed, as they are the cluster's here.
 """
 
 from __future__ import annotations
@@ -17,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +39,9 @@ from xsim.plan.sketch import Copies, Pipeline, Sketch, SketchStage
 from xsim.spec.cluster import rank_kinds, rank_slots
 from xsim.units import PS_PER_S
 
-__all__ = ["as_published", "dealt"]
+__all__ = ["Published", "as_published", "dealt", "shifted"]
+
+Times = np.ndarray[tuple[int], np.dtype[Any]]
 
 PARTS = 7  # of a layer, which are dealt out
 MEMORY = 5.0  # times what a layer takes
@@ -49,7 +60,7 @@ def as_published(tying: Tying, priced: ModelTables, sizes: tuple[float, int], ev
         SpecError: It leaves out layers or has empty stages, or no plan at all is priced.
     """
     best: tuple[float, list[TiedStage], tuple[int, ...], int] | None = None
-    search = _Published(tying, priced)
+    search = Published(tying, priced)
     counts = divisors(priced.batch)
     for order, row in islice(shapes(priced, *sizes), -(-evaluations // len(counts))):
         if order and len(row) == 1:
@@ -85,7 +96,9 @@ def _check_covered(cuts: tuple[int, ...], layers: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Published:
+class Published:
+    """Its prices and its cuts."""
+
     tying: Tying
     priced: ModelTables
 
@@ -111,7 +124,7 @@ class _Published:
 
     def _cut(self, stages: list[TiedStage]) -> tuple[tuple[int, ...] | None, int, list[float]]:
         """Cuts, after how many tries, and what memory is left; no cuts if the last try lacks memory."""
-        passes = [np.maximum.reduce([self._passes(seat) for seat in own.seats]) for own in stages]
+        passes = [np.maximum.reduce(self.passes(own)) for own in stages]
         speeds = np.array([1 / each.sum() for each in passes])
         shares, first = speeds / speeds.sum(), passes[0] / passes[0].sum()
         has = [sum(self.priced.capacity_bytes(s.kind) * s.tp * s.width for s in own.seats) for own in stages]
@@ -123,13 +136,21 @@ class _Published:
             if min(spare) >= 0:
                 return cuts, tries, spare
             scale = [SHRUNK * own / need if need > own else 1.0 for own, need in zip(has, needs, strict=True)]
-            shares = shares * np.array(scale)
-            shares = shares / shares.sum()
+            shares = shifted(shares, np.array(scale), np.array(spare) > 0)
         return None, RETRIES + 1, spare
 
-    def _passes(self, seat: Seat) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        at = (seat.kind, seat.tp, seat.samples)
-        return np.asarray(self.priced.forward_ps(*at) + self.priced.backward_ps(*at))
+    def passes(self, stage: TiedStage) -> list[Times]:
+        """Of each copy what all layers take, embedding and head among them."""
+        mixed = len({seat.kind for seat in stage.seats}) > 1
+        return [self._passes(seat, in_pieces=mixed) for seat in stage.seats]
+
+    def _passes(self, seat: Seat, *, in_pieces: bool) -> Times:
+        bits = [1 << bit for bit in range(seat.samples.bit_length()) if seat.samples >> bit & 1]
+        each = [(seat.kind, seat.tp, samples) for samples in (bits if in_pieces else [seat.samples])]
+        found = np.zeros(self.priced.layers + 2, dtype=np.int64)
+        for at in each:
+            found += self.priced.forward_ps(*at) + self.priced.backward_ps(*at)
+        return found
 
     def _need_bytes(self, stage: TiedStage, start: int, stop: int) -> float:
         """Of all copies of a stage of layers start..stop-1."""
@@ -147,16 +168,13 @@ class _Published:
         """Of the stages that are looked at."""
         model = self.priced.scenario.model
         spans = list(pairwise(cuts))[: len(stages)]
-        times = [
-            max(int(self._passes(seat)[a:b].sum()) for seat in own.seats)
-            for own, (a, b) in zip(stages, spans, strict=True)
-        ]
+        times = [max(int(x[a:b].sum()) for x in self.passes(own)) for own, (a, b) in zip(stages, spans, strict=True)]
         total = float((micro_batches - 1) * max(times) + sum(times))
-        rate = min(self._rate(seat.kind) for own in stages for seat in own.seats)
+        rates = [min(self._rate(seat.kind) for seat in own.seats) for own in stages]
         elements = self.priced.batch // micro_batches * model.seq_len * model.hidden
-        total += (len(stages) - 1) * elements / rate * PS_PER_S
+        total += sum(elements / min(pair) * PS_PER_S for pair in pairwise(rates))
         syncs = []
-        for own, (a, b) in zip(stages, spans, strict=True):
+        for own, rate, (a, b) in zip(stages, rates, spans, strict=True):
             copies = sum(seat.width for seat in own.seats)
             size = sum(model.layer_parameters(layer) for layer in range(a, b)) * self.priced.scenario.dtype_bytes
             syncs.append(ring_ps(size, copies, own.tp, rate, latency_ps=0))
@@ -177,6 +195,18 @@ class _Published:
             if own == kind
         )
         return min(link.bandwidth_bytes_per_s for link in links)
+
+
+def shifted(shares: Times, scale: Times, roomy: Times) -> Times:
+    """Shares that shrink where memory is short; what they lose goes to those with room, by their shares, or to all.
+
+    Args:
+        scale: Of each share what is left of it.
+        roomy: Which stages have memory to spare.
+    """
+    smaller = shares * scale
+    takers = smaller * roomy if (smaller * roomy).any() else smaller
+    return np.asarray(smaller + (shares.sum() - smaller.sum()) * takers / takers.sum())
 
 
 def dealt(layers: Sequence[float], shares: Sequence[float]) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from xsim.errors import NoPlanError, SpecError, TooLongError
 from xsim.plan.contracts import Planner, PlannerSite
-from xsim.plan.forms import unplaced
+from xsim.plan.forms import plain, unplaced
 from xsim.plan.kinds import Sketch
 from xsim.plan.search.hunt import Hunt
 from xsim.plan.search.price import fits
@@ -16,11 +16,16 @@ from xsim.plan.sketch import sketch_of
 from xsim.spec.deployment import DeploymentPlan
 from xsim.spec.scenario import Scenario
 
-__all__ = ["Rivals", "asked_planners", "rivals"]
+__all__ = ["Rivals", "asked_planners", "check_others", "rivals"]
 
 OPTIONS: Mapping[str, Mapping[str, object]] = {
     "metis": {"evaluations": 5_000},
     "uniform": {"search": True, "cp": 0, "ep": 0},
+}
+NO_OTHERS: Mapping[str, tuple[str, str]] = {
+    "xsim": ("it would ask itself", "leave it out"),
+    "given": ("it has the scenario's own deployment", "leave it out; with warm_start: true that competes"),
+    "repair": ("it has the scenario's own deployment", "leave it out, or choose planner=repair"),
 }
 
 
@@ -60,6 +65,20 @@ class _Counting:
         self.site.progress(done, of, what)
 
 
+def check_others(names: Sequence[str]) -> None:
+    """Refuse whom to ask makes no sense.
+
+    Raises:
+        SpecError: One would search once more what is searched here, has no plan of its own, or is named twice.
+    """
+    for name in names:
+        if name in NO_OTHERS:
+            problem, fix = NO_OTHERS[name]
+            raise SpecError("others", name, problem, fix)
+        if names.count(name) > 1:
+            raise SpecError("others", name, "it is asked twice, and answers the same", "name it once")
+
+
 def asked_planners(names: Sequence[str], site: PlannerSite) -> list[Planner]:
     """The planners ``names``; their searches are kept short: those of Metis end after fewer plans than usual.
 
@@ -88,7 +107,7 @@ def rivals(asked: Sequence[Planner], scenario: Scenario, site: PlannerSite, hunt
         if any(stage.ep > 1 or stage.groups[0].cp > 1 for replica in plan.replicas for stage in replica.stages):
             cut.append(plan)
             continue
-        sketch = sketch_of(plan, scenario)
+        sketch = plain(sketch_of(plan, scenario), scenario.model.layers)
         own = replace(sketch, name="", predicted_ps=None)
         bare = unplaced(own)
         if sketch.zero:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -28,10 +28,36 @@ __all__ = ["Trials"]
 # What another value does to the simulated time of the plan that is taken: as in ``xsim.plan.search.refinement``.
 SEATED = 4  # times as many plans are run on their ranks as are simulated; 1: 0.1 % more; 8: no change
 NEARLY = 1.05  # of the best seating of a plan, up to which others are simulated too; 1 and 1.2 change nothing
-PASSES = 4_000_000  # that are simulated in all, which takes minutes: less than all plans only for batches above 4096
+PASSES = 4_000_000  # that are simulated in all, which takes minutes: less than all plans only for batches above 10,000
 NEAR = 1.25  # of the best by price: plans that share out states are simulated up to this
 Each = list[tuple[Sketch, Worth]]
-Timed = tuple[int, DeploymentPlan, Worth]  # with what it takes action by action on its ranks
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A plan to be simulated.
+
+    Attributes:
+        time_ps: What it takes action by action on its ranks, or as its maker thinks.
+        worth: By price; nothing of a plan whose price is not known.
+        name: Another than its own.
+        kept: It is the plan to beat.
+    """
+
+    time_ps: int
+    plan: DeploymentPlan
+    worth: Worth
+    name: str = ""
+    kept: bool = False
+
+    @property
+    def thought(self) -> Worth:
+        """What it is thought to be worth before it is simulated."""
+        return self.worth.taking(self.time_ps)
+
+    @property
+    def named(self) -> DeploymentPlan:
+        return replace(self.plan, name=self.name or self.plan.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,31 +90,26 @@ class Trials:
     def fastest(self, top: int) -> DeploymentPlan:
         """The best by simulation of so many by what they take action by action, of ``kept``, and of what others found.
 
+        Of more than can be simulated, those are that are thought to be the best; the first of all, if it is too long,
+        competes with what is thought of it.
+
         Raises:
             SpecError: There is room for none.
         """
-        best: tuple[float, DeploymentPlan] | None = None
-        every = self._chosen(self._by_price(), top)
-        chosen = _affordable(every, first=self.kept is not None)
-        left = PASSES - sum(plan.passes for _, plan, _ in chosen)
-        if len(every) > len(chosen) == 1:  # nothing to compare it with, and it would take minutes
-            return chosen[0][1]
-        for number, (_, plan, own) in enumerate(chosen):
+        every = [*self._chosen(self._by_price(), top), *self._whole()]
+        every.sort(key=lambda each: (not each.kept, each.thought.of(self.objective)))
+        chosen = _affordable(every)
+        if not chosen or (len(chosen) == 1 < len(every) and chosen == every[:1]):
+            return self._found(every[0].named if every else None)  # it would take minutes, with nothing to compare
+        timed = [(every[0].thought.of(self.objective), every[0])] if chosen[0] != every[0] else []
+        for number, each in enumerate(chosen):
             self.site.progress(number, len(chosen), "plans simulated")
-            found = own.taking(self.site.simulate(plan).training_time_ps).of(self.objective)
-            if best is None or found < best[0]:
-                best = (found, plan)
-        for plan, own in self._whole():
-            if plan.passes > left:
-                continue
-            left -= plan.passes
-            found = own.taking(self.site.simulate(plan).training_time_ps).of(self.objective)
-            if best is None or found < best[0]:
-                best = (found, replace(plan, name=f"xsim, {plan.name}"))
-        return self._found(best and best[1])
+            own = each.worth.taking(self.site.simulate(each.plan).training_time_ps)
+            timed.append((own.of(self.objective), each))
+        return min(timed, key=lambda entry: entry[0])[1].named
 
-    def _whole(self) -> Iterator[tuple[DeploymentPlan, Worth]]:
-        """Plans of others that are simulated as they are: cut over contexts or experts, or with states shared out.
+    def _whole(self) -> Iterator[_Candidate]:
+        """Plans of others that fit, and are simulated as they are: cut over contexts or experts, or with states shared.
 
         Of the latter those whose makers think that they come near the best. What the former cost is not known.
         """
@@ -96,12 +117,16 @@ class Trials:
         least_ps = min((own.iteration_ps for own in prices), default=NEVER_PS)
         for sketch, plan in self.rivals.sharded:
             own = worth(sketch, Priced(plan.predicted_ps or least_ps, (), 0, 0), tables)
-            if own.time_ps <= NEAR * least_ps:
-                yield plan, own
+            if own.time_ps <= NEAR * least_ps and self._fits(plan):
+                yield _Candidate(own.time_ps, plan, own, f"xsim, {plan.name}")
         for plan in self.rivals.cut if self.objective == "time" else ():
-            yield plan, Worth(0, 0.0, 0.0)
+            if self._fits(plan):
+                yield _Candidate(plan.predicted_ps or NEVER_PS, plan, Worth(0, 0.0, 0.0), f"xsim, {plan.name}")
 
-    def _chosen(self, each: Each, top: int) -> list[Timed]:
+    def _fits(self, plan: DeploymentPlan) -> bool:
+        return not shortfall(self.scenario, plan, self.site.schedule.order)[1]
+
+    def _chosen(self, each: Each, top: int) -> list[_Candidate]:
         """What is simulated: of each plan the seatings that are nearly its best."""
         surely, name = self._surely(), self._naming()
         first = self._placed(sorted((e for e in each if e[0] in surely), key=lambda e: e[0] != self.kept), name)
@@ -111,8 +136,15 @@ class Trials:
         seated.sort(key=lambda e: (e[0].of(self.objective) > least, e[0].taking(e[1][0][0]).of(self.objective)))
         found = [*((own, self._seated(plans)) for plans, own in first), *seated[:top]]
         return [
-            (time_ps, plan, own) for own, timed in found for time_ps, plan in timed if time_ps <= NEARLY * timed[0][0]
+            _Candidate(time_ps, plan, own, kept=self._is_kept(plan))
+            for own, timed in found
+            for time_ps, plan in timed
+            if time_ps <= NEARLY * timed[0][0]
         ]
+
+    def _is_kept(self, plan: DeploymentPlan) -> bool:
+        given = self.scenario.deployment
+        return self.kept is not None and given is not None and plan.replicas == given.replicas
 
     def _seated(self, plans: Iterable[DeploymentPlan]) -> list[tuple[int, DeploymentPlan]]:
         """What each takes action by action on its ranks, the least first."""
@@ -169,7 +201,6 @@ class Trials:
         self, each: Iterable[tuple[Sketch, Worth]], name: Callable[[int], str]
     ) -> Iterator[tuple[list[DeploymentPlan], Worth]]:
         """Those that have seats and memory, in all their seatings; ``kept`` as the scenario has it."""
-        order = self.site.schedule.order
         for sketch, own in each:
             given = self.scenario.deployment
             if sketch == self.kept and given is not None:
@@ -180,7 +211,7 @@ class Trials:
                     for same in (sketch, *self.rivals.placed.get(sketch, ()))
                 )
                 seated = list(seatings(bare, self.scenario, self.lost, others))
-            fit = [plan for plan in seated if not shortfall(self.scenario, plan, order)[1]]
+            fit = [plan for plan in seated if self._fits(plan)]
             if fit:
                 yield fit, own
 
@@ -207,19 +238,14 @@ class Trials:
         return name
 
 
-def _affordable(chosen: list[Timed], *, first: bool) -> list[Timed]:
-    """All, or as many as can be simulated of those that are fastest action by action, but one at least.
-
-    Args:
-        first: The first counts before all others: it is the plan to beat.
-    """
-    left, found = PASSES, set[int]()
-    for number in sorted(range(len(chosen)), key=lambda number: (number > 0 or not first, chosen[number][0])):
-        left -= chosen[number][1].passes
-        if left < 0 and found:
-            break
-        found.add(number)
-    return [chosen[number] for number in sorted(found)]
+def _affordable(every: Sequence[_Candidate]) -> list[_Candidate]:
+    """All, or as many as can be simulated, the first of them first."""
+    left, found = PASSES, list[_Candidate]()
+    for each in every:
+        if each.plan.passes <= left:
+            left -= each.plan.passes
+            found.append(each)
+    return found
 
 
 def _but_for_shares(sketch: Sketch) -> tuple[str, ...]:
