@@ -9,8 +9,8 @@ instants. An action is *folded*: it takes one timeout as far as surely nobody di
 that is not sure begins, more is known: it is folded with those that follow, or walked, that is, goes through the
 network. Every fetch of weights is walked, at which programs wait for each other in the midst of an action. Folding
 changes no number: ``fold=False`` walks everything, and a test compares. With packets that is not quite so, by up to a
-hundredth of a per cent: what begins at the end of another collective meets the last acknowledgements of that one, unless
-it was folded; and of what is released at one instant, either may come first.
+hundredth of a per cent: what begins at the end of another collective meets the last acknowledgements of that one,
+unless it was folded; and of what is released at one instant, either may come first.
 """
 
 from __future__ import annotations
