@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
     for name in given.group:
         if name not in known:
             raise SpecError("group", name, "no table has rows of it", nearest(name, known))
-    rows = [row for row in rows if not given.group or row.group in given.group]
+    rows = tuple(row for row in rows if not given.group or row.group in given.group)
     reference = Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
     planned, settings = plan_rows(rows, command, reference=reference)
     whole = not (given.rows or given.group)
