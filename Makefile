@@ -12,10 +12,12 @@ help:  ## list the commands
 
 install: $(STAMP)  ## create the virtual environment and install pinned dependencies
 
+# compat: a folder xsim in the current directory, as a clone is, then does not hide the package
 $(STAMP): pyproject.toml constraints.txt
 	@echo 'setting up $(VENV): Python packages are downloaded and installed, which takes a few minutes'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' \
+	  --config-settings editable_mode=compat
 	@touch $@
 
 sweep: $(STAMP)  ## run the grid hetero_llama and compare its deployments

@@ -170,6 +170,9 @@ def show(found: Sequence[Outcome], file: TextIO | None = None) -> None:
         order = list(dict.fromkeys(each.happened for each in own))
         own.sort(key=lambda each: (each.happened != NOTHING, order.index(each.happened)))
         print_table(COLUMNS, [_line(each) for each in own], numbers=COLUMNS[2:], file=file)
+    print("kept of its own: share of what the same planner reaches where nothing has happened", file=file)
+    if any(each.kept is not None and each.kept > 1 for each in found):
+        print("above 100 %: the plan before was poor; dealing out or planning anew gains more than is lost", file=file)
 
 
 def _line(each: Outcome) -> list[str]:

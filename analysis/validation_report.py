@@ -77,7 +77,9 @@ class Report:
             parts += self._section(group, figures.get(group.name))
         for heading, lines in self.sections:
             parts += [f"## {heading}", "", *lines, ""]
-        parts += ["## What is left out", "", *_table(("source", "rows", "why"), self._left_out()), ""]
+        left_out = self._left_out()
+        parts += ["## What is left out", ""]
+        parts += [*(_table(("source", "rows", "why"), left_out) if left_out else ["Nothing."]), ""]
         return "\n".join(parts)
 
     def _summary(self) -> list[list[str]]:

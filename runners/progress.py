@@ -172,7 +172,7 @@ def progress(count: Count) -> Iterator[Progress]:
     """The display that suits stderr."""
     if not sys.stderr.isatty():
         work = f"{counted(count.workers, 'worker')} for {counted(count.total, 'point')}"
-        tell(f"starting {work}; the first of each compiles the simulator")
+        tell(f"starting {work}; the first of each loads the simulator, and compiles it once per machine")
         yield _Lines()
         return
     from rich.console import Console

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from analysis.screen import decimals, print_table
 from xsim.metrics import COLUMNS
+from xsim.plan.planner.given import Given
 from xsim.spec.cluster import ClusterSpec, rank_devices
 from xsim.tables import ranges
 from xsim.units import PS_PER_S
@@ -59,6 +60,8 @@ def explain(experiment: Experiment, result: Result) -> None:
     print(
         f"Devices: {row['ranks']} used, {row['unused_devices']} of the cluster unused{unused(scenario.cluster, ranks)}"
     )
+    if row["unused_devices"] and isinstance(experiment.planner, Given):
+        print(f"A plan of more of them: planner=xsim batch={scenario.batch}, say, in place of deployment=")
     for text in result.stand_ins:
         print(f"Stand-in: {text}")
 

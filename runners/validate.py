@@ -60,10 +60,16 @@ def main(argv: Sequence[str]) -> int:
     from runners.published.collectives import plan_collectives
     from runners.published.plan import plan_rows
     from runners.published.rows import read_rows
+    from xsim.spec.naming import nearest
 
-    rows = [row for row in read_rows(given.rows or tables()) if not given.group or row.group in given.group]
+    rows = read_rows(given.rows or tables())
     if not rows:
-        raise SpecError("group", ", ".join(given.group), "no table has rows of it", "leave it out")
+        raise SpecError("rows", ", ".join(map(str, given.rows)), "they have no rows", "name a table of measured runs")
+    known = dict.fromkeys(row.group for row in rows)
+    for name in given.group:
+        if name not in known:
+            raise SpecError("group", name, "no table has rows of it", nearest(name, known))
+    rows = tuple(row for row in rows if not given.group or row.group in given.group)
     reference = Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
     planned, settings = plan_rows(rows, command, reference=reference)
     whole = not (given.rows or given.group)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from analysis.command import tell
 from xsim.fabric.fabric import Fabric
@@ -58,9 +59,13 @@ class Watched:
         """How far it is, in words and in ps, if it was at ``since_ps`` when somebody last looked."""
         if self.planning:
             return self.planning, since_ps
-        now_ps = 0 if self.opened is None else self.opened.now_ps
-        alone = ", exchanges are simulated alone" if now_ps == since_ps else ""
+        if _compiles():
+            return "compiling the simulator, once", since_ps
         which = "the iteration" if self.iterations == 1 else f"iteration {self.number + 1} of {self.iterations}"
+        if self.opened is None:
+            return f"preparing {which}", since_ps
+        now_ps = self.opened.now_ps
+        alone = ", exchanges are simulated alone" if now_ps == since_ps else ""
         return f"{now_ps / PS_PER_MS:.3f} ms of {which}{alone}", now_ps
 
 
@@ -99,3 +104,9 @@ def _on_terminal(watched: Watched, over: Callable[[float], bool]) -> None:
         while not over(1.0):
             text, now_ps = watched.state(now_ps)
             status.update(text)
+
+
+def _compiles() -> bool:
+    """Whether this process compiles what simulates; it is not loaded before it is needed."""
+    module: Any = sys.modules.get("xsim.sim.kernels.turn")
+    return bool(module and module.compiles())

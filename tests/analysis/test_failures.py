@@ -71,8 +71,9 @@ def test_what_follows_one_failure_stands_together() -> None:
     show(outcomes(ROWS), file=out)
 
     first, *table = out.getvalue().splitlines()
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table[2:]]
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table[2:] if line.startswith("|")]
     assert first.startswith("m: kept is")
+    assert [line.partition(":")[0] for line in table[-2:]] == ["kept of its own", "above 100 %"]
     assert [line[0] for line in lines] == ["nothing"] * 2 + ["lost=[1]"] * 3 + [SLOW] * 5 + ["cluster=fig4_slow"]
     assert lines[2][1:] == ["reduced TP", "4", "6", "75.0%", "", "0.5"]
     assert lines[4][1:] == ["fresh plan, xsim", "2", "12", "150.0%", "75.0%", "0.5"]
@@ -106,7 +107,8 @@ def test_the_grid_tells_what_is_kept(
 
     assert main(["outputs/failures"]) == 0
 
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.splitlines()[3:]]
+    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")][2:]
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown]
     assert lines[0][:2] + lines[0][4:] == ["nothing", "as it is", "100.0%", "", ""]
     kept = {tuple(line[:2]): float(line[4].rstrip("%")) for line in lines if line[4]}
     assert kept["lost=[1]", "dropped replica"] < kept["cluster.hosts.1.scale_up=pcie", "as it is"] < 100

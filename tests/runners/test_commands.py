@@ -184,6 +184,16 @@ def test_what_does_not_fit_is_an_error_of_a_single_run(folder: Path, capsys: pyt
     assert not list(folder.iterdir())
 
 
+def test_devices_that_the_plan_leaves_are_told_with_a_way_to_use_them(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run.main(["cluster=h100_16x8", "network=analytic", "out=here"]) == 0
+
+    shown = capsys.readouterr().out
+    assert "Devices: 10 used, 118 of the cluster unused (h100_80 10-127)\n" in shown
+    assert "A plan of more of them: planner=xsim batch=24, say, in place of deployment=\n" in shown
+
+
 def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import pyarrow.parquet as pq
 
@@ -198,6 +208,7 @@ def test_run_explains_and_writes_details(folder: Path, capsys: pytest.CaptureFix
     assert "% |" in shown
     assert "| all_reduce |     2 |     1 |" in shown
     assert "Devices: 10 used, 0 of the cluster unused\n" in shown
+    assert "A plan of more" not in shown
     assert "Stand-in: a100_40 has no measured efficiency curve" in shown
     assert f"runners.sweep network=analytic out=here reshard={','.join(names('reshard'))}\n" in shown
     assert max(len(line) for line in shown.splitlines() if line.startswith("|")) <= 120

@@ -139,6 +139,15 @@ def test_a_bad_table_is_one_line(
     assert problem in line
 
 
+@pytest.mark.parametrize(("name", "fix"), [("korthikanti", "did you mean korthikanti_2022?"), ("qq", "choose one of ")])
+def test_an_unknown_source_is_answered_with_those_there_are(
+    name: str, fix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--group", "vtrain_multi", "--group", name, f"out={tmp_path}"]) == 2
+
+    assert f"group = '{name}': no table has rows of it; {fix}" in capsys.readouterr().err
+
+
 def test_a_row_with_too_many_cells_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = table(tmp_path / "rows.csv", "vtrain_multi_0003")
     path.write_text(path.read_text().replace("GPT-3.6B", "GPT,3.6B"))

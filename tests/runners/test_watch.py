@@ -48,13 +48,13 @@ def test_who_watches_changes_nothing_and_sees_the_end(capsys: pytest.CaptureFixt
 
 def test_of_several_iterations_it_is_told_which() -> None:
     watched = Watched(experiment().network, 3)
-    assert watched.state(-1) == ("0.000 ms of iteration 1 of 3", 0)
+    assert watched.state(-1) == ("preparing iteration 1 of 3", -1)
 
     network = watched.open(experiment().topology.build(experiment().scenario.cluster), 0)
     assert watched.opened is network
     watched.begins(1)
     assert watched.opened is None
-    assert watched.state(-1)[0] == "0.000 ms of iteration 2 of 3"
+    assert watched.state(-1)[0] == "preparing iteration 2 of 3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def test_a_planner_says_how_far_it_is_and_what_it_predicts() -> None:
 
     found = run(replace(experiment(), planner=Searching()), begins, plans, heard)
 
-    told = "0.000 ms of the iteration"
+    told = "preparing the iteration"
     assert order == ["planning", "the planner is at 3 of 40 orders", told, told]
     assert (found.metrics.plan, found.metrics.predicted_s) == ("found", 2.0)
     plain = run(experiment()).metrics
@@ -119,3 +119,11 @@ def test_lines_tell_the_instant_or_that_it_stands(capsys: pytest.CaptureFixture[
     lines = [line.split("] ")[1] for line in capsys.readouterr().err.splitlines()]
     still = ", exchanges are simulated alone"
     assert lines == ["3.000 ms of the iteration", f"3.000 ms of the iteration{still}", "7.000 ms of the iteration"]
+
+
+def test_what_comes_before_the_simulation_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(experiment().network)
+
+    assert watched.state(-1) == ("preparing the iteration", -1)
+    monkeypatch.setattr("xsim.sim.kernels.turn.compiles", lambda: True)
+    assert watched.state(-1) == ("compiling the simulator, once", -1)

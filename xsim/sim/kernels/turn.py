@@ -13,7 +13,7 @@ from typing import Any, TextIO
 from numba.core import caching
 from numba.core.compiler_lock import global_compiler_lock
 
-__all__ = ["in_turn", "waits"]
+__all__ = ["compiles", "in_turn", "waits"]
 
 SELDOM = (20_000, 10, 1_000)  # the compiler makes much that stays: looking for cycles took a seventh of its time
 FILE = "turn"  # in the folder of compiled kernels; locked by the process that compiles, as long as it lives
@@ -97,6 +97,11 @@ def _fewer_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+def compiles() -> bool:
+    """Whether this process compiles kernels."""
+    return _turn.thread is not None
 
 
 def waits() -> bool:
