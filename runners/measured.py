@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from math import isfinite
 from pathlib import Path
 
 from xsim.plan.comm import CollectiveKind
@@ -161,20 +162,27 @@ def _refused(raw: Mapping[str, str]) -> str | None:
         return ""
     if raw["group"] not in _MACHINES:
         return "unknown machine"
-    if raw["group"] == "vidur_a100_dgx" and raw["nodes"] != "1":
+    if not _MACHINES[raw["group"]].network and int(raw["nodes"]) > 1:
         return "the network is not stated"
     return "the algorithm was forced" if "NVLS off" in raw["notes"] else None
 
 
 def _row(raw: Mapping[str, str]) -> Row:
+    """ValueError unless it says what was measured, on hosts of as many ranks each."""
+    ranks, time_us = int(raw["gpus"]), float(raw["time_us"])
+    hosts = -(-ranks // 72) if "NVL72" in raw["link"] else int(raw["nodes"])
+    if not (isfinite(time_us) and time_us > 0):
+        raise ValueError(f"{raw['source']}: time_us = {raw['time_us']} is no time")
+    if ranks < 2 or hosts < 1 or ranks % hosts:
+        raise ValueError(f"{raw['source']}: {ranks} gpus cannot be dealt out to {hosts} nodes")
     return Row(
         group=raw["group"],
         source=raw["source"],
         kind=KINDS[raw["collective"]],
-        ranks=int(raw["gpus"]),
-        hosts=-(-int(raw["gpus"]) // 72) if "NVL72" in raw["link"] else int(raw["nodes"]),
+        ranks=ranks,
+        hosts=hosts,
         size_bytes=int(float(raw["bytes"])),
-        time_us=float(raw["time_us"]),
+        time_us=time_us,
         versioned=bool(re.search(r"nccl \d", raw["notes"], re.IGNORECASE)),
     )
 

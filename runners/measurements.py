@@ -32,6 +32,6 @@ def read_measured(folder: Path, name: str, reader: Callable[[Path], T]) -> T:
         raise SpecError("XSIM_REFERENCE_DATA", str(folder), f"there is no measured/{name} in it", fix)
     try:
         return reader(table)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         problem = f"its {name} is no table of measurements ({type(error).__name__}: {error})"
         raise SpecError("XSIM_REFERENCE_DATA", str(folder), problem, fix) from None

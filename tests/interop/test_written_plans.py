@@ -127,6 +127,16 @@ def test_layers_that_recompute_are_listed_where_they_are_not_the_first() -> None
     assert written_and_read(deployment, scenario) == deployment
 
 
+def test_an_operator_by_two_names_is_refused() -> None:
+    """Else which of the two is meant would be a guess."""
+    scenario = asked(TWO_KINDS, 8)
+    plan = json.loads(plan_json(sketch_of(one_stage(), scenario), scenario))
+    plan["pipelines"][0]["stages"][0]["recompute"] = {"QKV": [2], "qkv": [3]}
+
+    with pytest.raises(SpecError, match="it says qkv a second time; say it once"):
+        read_plan(json.dumps(plan), Target(scenario), "plan")
+
+
 @pytest.mark.parametrize(
     ("layers", "problem"), [([1, 9], "the stage has the transformer layers 1 to 6"), ([1, 1], "list each layer once")]
 )

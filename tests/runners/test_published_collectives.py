@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from runners import pool
 from runners.bench import simulated_us
 from runners.cli import read_command
-from runners.measured import KINDS, Row
+from runners.measured import KINDS, Row, read
 from runners.points import Point
 from runners.pool import Finished, Limits
 from runners.published.collectives import judged, plan_collectives, settings_of, took_s
@@ -143,6 +143,44 @@ def test_no_table_of_collectives_is_one_line(
 
     (line,) = capsys.readouterr().err.splitlines()
     assert "its collectives.csv is no table of measurements" in line
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"time_us": "0"}, "ValueError: s: time_us = 0 is no time"),
+        ({"time_us": "nan"}, "ValueError: s: time_us = nan is no time"),
+        ({"bytes": "inf"}, "OverflowError: cannot convert float infinity to integer"),
+        ({"gpus": "1"}, "ValueError: s: 1 gpus cannot be dealt out to 1 nodes"),
+        ({"nodes": "0"}, "ValueError: s: 8 gpus cannot be dealt out to 0 nodes"),
+        ({"nodes": "3", "group": HOSTS[0]}, "ValueError: s: 8 gpus cannot be dealt out to 3 nodes"),
+    ],
+)
+def test_a_row_that_nobody_can_have_measured_is_one_line(
+    change: dict[str, str],
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = folder_of(tmp_path, [])
+    usual = ("1", "s", "all_reduce", "8", "1", "NVLink", str(SIZES[0]), "9.5", "nccl 2.23", ONE_HOST[0])
+    cells = dict(zip(COLUMNS, usual, strict=True)) | change
+    (folder / "measured" / "collectives.csv").write_text("\n".join(map(",".join, (COLUMNS, cells.values()))))
+    monkeypatch.setenv(VARIABLE, str(folder))
+
+    assert main([f"out={tmp_path}", "dry_run=true"]) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"its collectives.csv is no table of measurements ({problem})" in line
+
+
+def test_several_hosts_of_a_machine_without_a_network_are_left_out(tmp_path: Path) -> None:
+    table = tmp_path / "collectives.csv"
+    cells = ("1", "s", "all_reduce", "16", "2", "NVLink", str(SIZES[0]), "9.5", "nccl 2.23", ONE_HOST[0])
+    table.write_text("\n".join(map(",".join, (COLUMNS, cells))))
+
+    assert read(table) == ((), {ONE_HOST[0]: (1, "the network is not stated")})
 
 
 def test_published_collectives_meet_their_bounds(reference_data: Path) -> None:

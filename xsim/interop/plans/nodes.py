@@ -95,7 +95,13 @@ def recompute_said(found: object, held: int, path: str) -> dict[str, int]:
     if found in ("full", "selective"):
         return {str(found): held}
     if isinstance(found, dict):
-        return {_SHORT.get(str(name).lower(), str(name)): whole(count, path) for name, count in found.items()}
+        counted: dict[str, int] = {}
+        for each, count in found.items():
+            name = _SHORT.get(str(each).lower(), str(each))
+            if name in counted:
+                raise SpecError(path, each, f"it says {name} a second time", "say it once")
+            counted[name] = whole(count, path)
+        return counted
     if isinstance(found, list):
         named: dict[str, int] = {}
         for each in found:
