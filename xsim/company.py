@@ -3,8 +3,8 @@
 A sync of gradients or weights occupies processors of its ranks from when they have come to it, waiting for the others
 included: its kernels spin there. Who computes beside it has the other processors, as beside a collective of the group's
 own (``xsim.plan.beside``). When that is, only an iteration shows: one is simulated without, and again with the
-computations slowed that ran beside a sync then. Being slower they may meet a little more or less of it, by the second
-order of the share.
+computations slowed that ran beside a sync then. A sync begins that much later as what lies before it is slowed, and
+lasts as long as it did.
 """
 
 from __future__ import annotations
@@ -50,10 +50,15 @@ def _with(program: Program, own: dict[Action, Body]) -> Program:
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """Stretches of time in order, without overlaps."""
+    """Stretches of time in order, without overlaps, in which a program takes part in syncs.
+
+    Attributes:
+        lost_ps: What its computations have lost in each so far: so much later they come to what is left of it.
+    """
 
     starts: Sequence[int]
     ends: Sequence[int]
+    lost_ps: list[float]
 
     @classmethod
     def of(cls, found: Iterable[tuple[int, int]]) -> _Spans:
@@ -65,31 +70,34 @@ class _Spans:
             else:
                 starts.append(start)
                 ends.append(end)
-        return cls(starts, ends)
+        return cls(starts, ends, [0.0] * len(starts))
 
     def meet(self, start: int, end: int) -> bool:
         """Whether any of them has begun before ``end`` and is not over at ``start``."""
         return bisect_right(self.ends, start) < bisect_left(self.starts, end)
 
-    def lasting_ps(self, start: int, own_ps: int, share: float) -> int:
-        """What work of ``own_ps`` takes that begins at ``start`` and goes on at a rate of 1 - ``share`` within them.
+    def lasting_ps(self, start: int, works_ps: Sequence[int], share: float) -> tuple[int, ...]:
+        """What works take that began at ``start`` side by side, at a rate of 1 - ``share`` beside syncs.
 
-        >>> _Spans([20, 50], [30, 90]).lasting_ps(0, 40, 0.5)
-        45
-        >>> _Spans([20, 50], [30, 90]).lasting_ps(0, 50, 0.5)
-        60
+        Of one after the other, in order of their starts; who begins next waits for the longest.
+
+        >>> spans = _Spans.of([(20, 50)])
+        >>> spans.lasting_ps(0, [10, 40], 0.5), spans.lasting_ps(40, [10], 0.5)
+        ((10, 55), (10,))
         """
-        at, left = start, float(own_ps)
-        for number in range(bisect_right(self.ends, start), len(self.ends)):
-            begin, end = max(self.starts[number], at), self.ends[number]
-            if left <= begin - at:
-                break
-            left -= begin - at
-            at = begin
-            done = min(left, (end - begin) * (1 - share))
-            left -= done
-            at = end if left else begin + round(done / (1 - share))
-        return at - start + round(left)
+        first, after = bisect_right(self.ends, start), bisect_left(self.starts, start + max(works_ps))
+        lost = [[self._losing_ps(number, start, own, share) for number in range(first, after)] for own in works_ps]
+        for number, losses in enumerate(zip(*lost, strict=True), start=first):
+            self.lost_ps[number] += max(losses)
+        return tuple(own + round(sum(losses)) for own, losses in zip(works_ps, lost, strict=True))
+
+    def _losing_ps(self, number: int, start: int, own_ps: int, share: float) -> float:
+        """What work of ``own_ps`` loses in a stretch."""
+        begin, end = self.starts[number], self.ends[number]
+        there = max(begin, start)
+        beside_ps = max(0, min(end, start + own_ps) - there)
+        left_ps = max(0.0, end - there - self.lost_ps[number])
+        return min(beside_ps * share / (1 - share), left_ps * share)
 
 
 def _spans(workload: Workload, timeline: Timeline) -> list[_Spans]:
@@ -114,6 +122,5 @@ def _slower(
         if work is None or work.kind in STANDING:
             yield step
             continue
-        lasting = (spans.lasting_ps(start_ps, own_ps, share) for own_ps in work.durations_ps)
-        found = replace(work, durations_ps=tuple(lasting))
+        found = replace(work, durations_ps=spans.lasting_ps(start_ps, work.durations_ps, share))
         yield found if isinstance(step, Compute) else replace(step, beside=found)

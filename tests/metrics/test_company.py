@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -36,47 +35,54 @@ def simulated(
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 15)).map(lambda span: (span[0], sum(span))), max_size=8),
-    st.integers(0, 50),
-    st.integers(0, 30),
+    st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 1500)).map(lambda span: (span[0], sum(span))), max_size=8),
+    st.lists(st.integers(1, 700), min_size=1, max_size=12),
+    st.sampled_from([0.0, 0.12, 0.5, 0.9]),
 )
-def test_work_goes_on_at_a_lower_rate_within_stretches(found: list[tuple[int, int]], start: int, own: int) -> None:
-    """Against counting instants one by one, at half the rate: a unit of work takes two of them there."""
-    covered = {at for a, b in found for at in range(a, b)}
-    at, left = start, 2 * own
-    while left > 0:
-        left -= 1 if at in covered else 2
-        at += 1
+def test_work_in_steps_loses_what_it_loses_as_one(found: list[tuple[int, int]], steps: list[int], share: float) -> None:
+    """A stretch is not met anew by each step: one of length c costs ``min(d p / (1 - p), p c)`` of d beside it."""
+    whole, cut = _Spans.of(found), _Spans.of(found)
+    total = sum(steps)
 
-    spans = _Spans.of(found)
-    assert abs(spans.lasting_ps(start, own, 0.5) - (at - start)) <= 1
-    assert spans.meet(start, start + own) == any(max(a, start) < min(b, start + own) for a, b in found)
-    assert spans.lasting_ps(start, own, 0.0) == own
+    (at_once,) = whole.lasting_ps(0, [total], share)
+    starts = [sum(steps[:number]) for number in range(len(steps))]
+    one_by_one = sum(cut.lasting_ps(start, [own], share)[0] for start, own in zip(starts, steps, strict=True))
+
+    beside = [(max(0, min(b, total) - a), b - a) for a, b in zip(whole.starts, whole.ends, strict=True) if a < total]
+    expected = sum(slowed(Compute("mlp", (d,)), c, share).durations_ps[0] - d if share else 0 for d, c in beside)
+    assert abs(at_once - total - expected) <= 1 + len(beside)
+    assert abs(at_once - one_by_one) <= 1 + len(steps)
+    assert whole.meet(0, total) == bool([d for d, _ in beside if d])
+
+
+def test_a_group_goes_on_with_its_slowest() -> None:
+    """Of two ranks the longer one has lost half of 20: the stretch, of 30, is over for both when it has gone on."""
+    spans = _Spans.of([(20, 50)])
+
+    assert spans.lasting_ps(0, [10, 40], 0.5) == (10, 55)
+    assert spans.lasting_ps(40, [10], 0.5) == (10,)
 
 
 def test_the_last_backward_is_slower_beside_the_syncs_that_it_has_begun() -> None:
-    """Step by step: a sync is under way from when its gradients are complete, as long as it takes alone."""
+    """A sync is under way from when its gradients are complete, as long as it takes alone."""
     deployment = plan(*REPLICAS, micro_batches=2, bucket_bytes=1)
     free, held = simulated(deployment, 0.0), simulated(deployment, SHARE)
     last = Action("B", 1)
-    body = free.workload.programs[0].body(last)
     (row,) = (row for row in range(len(free.timeline.program)) if _is(free.timeline, row, last))
-    at_ps, expected = int(free.timeline.start_ps[row]), list[Compute]()
-    spans = sorted(
-        (int(joined[0]), int(done[0]))
-        for joined, done in zip(free.timeline.joined_ps, free.timeline.done_ps, strict=True)
+    times = (free.timeline.joined_ps, free.timeline.done_ps)
+    spans = _Spans.of((int(joined[0]), int(done[0])) for joined, done in zip(*times, strict=True))
+    end_ps = int(free.timeline.end_ps[row])
+    works = [(min(end, end_ps) - start, end - start) for start, end in zip(spans.starts, spans.ends, strict=True)]
+
+    before, after = (
+        [step.durations_ps[0] for step in each.workload.programs[0].body(last).steps if isinstance(step, Compute)]
+        for each in (free, held)
     )
-    for step in body.steps:
-        if isinstance(step, Compute):
-            ends = [(max(a, at_ps), b) for a, b in spans if b > at_ps]
-            expected.append(_held(step, at_ps, ends))
-            at_ps += max(step.durations_ps)
 
-    found = [step for step in held.workload.programs[0].body(last).steps if isinstance(step, Compute)]
-
-    assert found == expected
-    assert sum(step not in body.steps for step in found) > 3
-    assert found[0] == next(step for step in body.steps if isinstance(step, Compute))
+    expected = sum(slowed(Compute("mlp", (d,)), c, SHARE).durations_ps[0] - d for d, c in works if d > 0)
+    assert abs(sum(after) - sum(before) - expected) <= len(before)
+    assert expected > 0
+    assert after[0] == before[0]
     assert list(held.workload.programs[0].own) == [last]
     assert free.timeline.makespan_ps < held.timeline.makespan_ps
     check_account(held.workload, held.timeline)
@@ -84,17 +90,6 @@ def test_the_last_backward_is_slower_beside_the_syncs_that_it_has_begun() -> Non
 
 def _is(timeline: Timeline, row: int, action: Action) -> bool:
     return int(timeline.program[row]) == 0 and timeline.action(row) == action
-
-
-def _held(step: Compute, at_ps: int, spans: Sequence[tuple[int, int]]) -> Compute:
-    """Beside syncs of which at most one begins during the step."""
-    (own_ps,) = step.durations_ps
-    begun_ps = min((start for start, _ in spans), default=at_ps + own_ps) - at_ps
-    until_ps = max((end for start, end in spans if start <= at_ps + own_ps), default=at_ps) - at_ps
-    if begun_ps >= own_ps:
-        return step
-    beside = slowed(replace(step, durations_ps=(own_ps - begun_ps,)), until_ps - begun_ps, SHARE)
-    return replace(step, durations_ps=(begun_ps + beside.durations_ps[0],))
 
 
 @pytest.mark.parametrize(
