@@ -17,15 +17,18 @@ from runners.stop import Beside, BrokenOff, Stop, stoppable
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_work_once(number: signal.Signals) -> None:
-    before = signal.getsignal(number)
+    handler = signal.default_int_handler
+    before = signal.signal(number, handler)  # who has started the tests may ignore it
+    try:
+        with stoppable() as stop:
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), number)
+            os.kill(os.getpid(), signal.SIGTERM)  # it does not disturb the ending
 
-    with stoppable() as stop:
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), number)
-        os.kill(os.getpid(), signal.SIGTERM)  # it does not disturb the ending
-
-    assert stop == Stop(128 + number)
-    assert signal.getsignal(number) is before
+        assert stop == Stop(128 + number)
+        assert signal.getsignal(number) is handler
+    finally:
+        signal.signal(number, before)
 
 
 def test_who_ignores_hangups_goes_on() -> None:
