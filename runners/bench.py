@@ -49,12 +49,7 @@ def _graph(row: Row, nic_latency_ps: int | None) -> tuple[Fabric, TransferGraph]
 
 @cache
 def _site(machine: Machine, ranks: int, hosts: int, nic_latency_ps: int | None) -> _Bench:
-    spec = cluster(machine, ranks, hosts)
-    if nic_latency_ps is not None:
-        spec = replace(
-            spec,
-            hosts=tuple(replace(host, nic=replace(host.nic, latency_ps=nic_latency_ps)) for host in spec.hosts),
-        )
+    spec = cluster(machine, ranks, hosts, nic_latency_ps)
     return _Bench(spec, OneSwitch().build(spec))
 
 

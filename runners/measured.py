@@ -6,7 +6,7 @@ import csv
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from math import isfinite
 from pathlib import Path
@@ -202,10 +202,16 @@ def _without_noise(rows: Sequence[Row]) -> tuple[tuple[Row, ...], tuple[Row, ...
     return tuple(kept), tuple(noisy)
 
 
-def cluster(machine: Machine, ranks: int, hosts: int) -> ClusterSpec:
-    """So many ranks, spread evenly over the hosts, of a machine."""
+def cluster(machine: Machine, ranks: int, hosts: int, nic_latency_ps: int | None = None) -> ClusterSpec:
+    """So many ranks, spread evenly over the hosts, of a machine.
+
+    Args:
+        nic_latency_ps: Of a port of its NICs, if it is not 1 us.
+    """
     per_host = ranks // hosts
     nic = from_plain(NicSpec, {"bandwidth": machine.nic, "latency": "1 us", "per_host": min(machine.nics, per_host)})
+    if nic_latency_ps is not None:
+        nic = replace(nic, latency_ps=nic_latency_ps)
     slot = DeviceSlot(device=from_plain(DeviceSpec, machine.device), count=per_host)
     tree = tuple(_level(*level) for level in machine.pcie_tree if level[0] < per_host)
     host = HostSpec(count=hosts, devices=(slot,), nic=nic, scale_up=machine.scale_up, pcie_tree=tree)

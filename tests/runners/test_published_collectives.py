@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
@@ -16,12 +16,11 @@ from runners import pool
 from runners.bench import simulated_us
 from runners.cli import read_command
 from runners.measured import KINDS, Row, read
-from runners.points import Point
-from runners.pool import Finished, Limits
 from runners.published.collectives import judged, plan_collectives, settings_of, took_s
 from runners.published.plan import making
 from runners.validate import VARIABLE, main
 from runners.worker import simulate
+from tests.runners.in_process import in_process
 from tests.runners.measured_rows import ROWS
 from xsim.plan.comm import CollectiveKind
 
@@ -92,12 +91,6 @@ def folder_of(tmp_path: Path, rows: Sequence[tuple[str, str, int, int, float]]) 
             nodes = 2 if group in HOSTS else 1
             found.writerow((number, "s", kind, ranks, nodes, "NVLink", size_bytes, time_us, "nccl 2.23", group))
     return tmp_path
-
-
-def in_process(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
-    """The pool without Ray."""
-    for point in points:
-        yield Finished(point, simulate(point.config), 0, 1)
 
 
 SIZES = (2**19, 2**20, 2**21, 2**22)  # every second is held out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,10 @@ import yaml
 from analysis.validation import Case, Group, grouped
 from runners import pool
 from runners.cli import read_command
-from runners.points import Point
-from runners.pool import Finished, Limits
 from runners.published.plan import plan_rows
 from runners.published.sections import sections
 from runners.validate import BOUNDS, NARROW, VARIABLE, bounds, cases, fastest, main, missed
-from runners.worker import simulate
+from tests.runners.in_process import in_process
 from tests.runners.measured_rows import ROWS, simulated
 
 NO_WORSE = {
@@ -164,12 +162,6 @@ def test_an_environment_without_tables_is_one_line(
 
     assert main([]) == 2
     assert "there is no measured/training_runs.csv in it" in capsys.readouterr().err
-
-
-def in_process(points: Sequence[Point], limits: Limits) -> Iterator[Finished | None]:
-    """The pool without Ray."""
-    for point in points:
-        yield Finished(point, simulate(point.config), 0, 1)
 
 
 @pytest.mark.parametrize(("share", "code"), [(1.0, 0), (0.4, 1)])
